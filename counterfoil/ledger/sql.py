@@ -1,0 +1,77 @@
+"""A statement that is compiled once, and the form of a fact.
+
+A fact is a generator: it yields steps (a statement with its parameters) and receives rows or a row count, holds no
+connection and awaits nothing, so that the one writer runs many of them in one transaction, runs them again when a
+neighbour has spoilt the batch, and any driver can serve them. Guards come first: a fact that raises before its first
+change costs its neighbours nothing.
+
+    def cancel(call_id: str, now: int) -> Fact[bool]:
+        row = yield from one(SELECT_CALL, call_id=call_id)
+        ...
+        yield from change(UPDATE_CALL, of=call_id, ...)
+        return True
+
+    await ledger.record(lambda: cancel(call_id, now))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql import ClauseElement
+
+R = TypeVar("R", bound=tuple[Any, ...])
+T = TypeVar("T")
+
+
+class Sql(Generic[R]):
+    """One Core statement and its text on each dialect; `row` is the type that its rows become.
+
+    `text` is SQLite's with `?` and `order` names the parameter of each; parameters given by a caller override the
+    values that were written inside the statement.
+    """
+
+    def __init__(self, statement: ClauseElement, row: Callable[..., R] | None = None) -> None:
+        self.statement = statement
+        self.row = row
+        compiled = statement.compile(dialect=sqlite.dialect(paramstyle="qmark"))
+        assert compiled.positiontup is not None
+        self.text = str(compiled)
+        self.order = tuple(compiled.positiontup)
+        self.fixed = {name: value for name, value in compiled.params.items() if value is not None}
+        self.has_rows = row is not None
+
+    def positional(self, params: dict[str, Any]) -> tuple[Any, ...]:
+        """The values in the order of the `?` marks."""
+        fixed = self.fixed
+        return tuple([params[name] if name in params else fixed.get(name) for name in self.order])
+
+    def postgresql(self) -> str:
+        """The same statement for PostgreSQL, with `$1` marks; a test keeps every statement compilable there."""
+        return str(self.statement.compile(dialect=postgresql.asyncpg.dialect()))
+
+
+Step: TypeAlias = tuple[Sql[Any], dict[str, Any]]
+Fact: TypeAlias = Generator[Step, Any, T]
+
+
+def fetch(sql: Sql[R], **params: Any) -> Fact[list[R]]:  # noqa: ANN401 (a column's value)
+    """All rows, as the statement's row type. Also for changes with RETURNING."""
+    make = sql.row
+    assert make is not None
+    rows: list[tuple[Any, ...]] = yield sql, params
+    return [make(*row) for row in rows]
+
+
+def one(sql: Sql[R], **params: Any) -> Fact[R | None]:  # noqa: ANN401
+    """The first row or None."""
+    rows = yield from fetch(sql, **params)
+    return rows[0] if rows else None
+
+
+def change(sql: Sql[Any], **params: Any) -> Fact[int]:  # noqa: ANN401
+    """Carry out a change; how many rows it changed."""
+    count: int = yield sql, params
+    return count

@@ -1,0 +1,243 @@
+"""Every table of the ledger, once, in SQLAlchemy Core.
+
+Columns are text, 64-bit integers and bytes only, so that the compiled statements run on the bare driver of SQLite
+and PostgreSQL alike. Times are integers: microseconds since 1970 in UTC. Booleans are 0 and 1. JSON is text.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Identity, Index, Integer, LargeBinary, MetaData, String, Table, text
+
+metadata = MetaData()
+
+
+def _sequence() -> Column[int]:
+    return Column("id", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True)
+
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("value", String, nullable=False),
+)
+
+owners = Table(
+    "owners",
+    metadata,
+    Column("owner_id", String, primary_key=True),
+    Column("host", String, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("beat", BigInteger, nullable=False),  # counts up; a watcher that sees it stand still for a lease declares the lapse
+    Column("beat_at", BigInteger, nullable=False),
+    Column("lapsed_at", BigInteger),  # declared by a watcher, by compare-and-set on `beat`; never taken back
+    Column("ended_at", BigInteger),  # an orderly end
+)
+
+calls = Table(
+    "calls",
+    metadata,
+    Column("call_id", String, primary_key=True),
+    Column("run_id", String, nullable=False),  # the chain; a direct call's is its own id
+    Column("step", String),
+    Column("item", BigInteger),
+    Column("parent_call_id", String),  # of a probe or a compensation: the call it is about
+    Column("route", String, nullable=False),
+    Column("tenant", String, nullable=False),
+    Column("subject", String, nullable=False),
+    Column("client", String, nullable=False),
+    Column("scopes", String, nullable=False),  # JSON list: the grant, as at submission
+    Column("grant_expires_at", BigInteger),
+    Column("claimed", String, nullable=False),  # JSON object
+    Column("tool", String, nullable=False),
+    Column("version", String, nullable=False),
+    Column("schema_digest", String, nullable=False),
+    Column("effect", String, nullable=False),
+    Column("args_digest", String, nullable=False),
+    Column("args_payload", String, nullable=False),
+    Column("if_version", String),
+    Column("resources", String, nullable=False),  # JSON list of canonical keys
+    Column("action_id", String, nullable=False),
+    Column("key", String),
+    Column("key_retention", BigInteger, nullable=False),  # microseconds
+    Column("state", String, nullable=False),
+    Column("outcome", String),
+    Column("sent", String, nullable=False),
+    Column("code", String),
+    Column("message", String),
+    Column("details", String),  # JSON object, redacted
+    Column("retryable", BigInteger, nullable=False, server_default=text("0")),
+    Column("output_payload", String),
+    Column("output_shown", String),  # JSON of the output's projection where it is small, else null
+    Column("evidence", String),  # JSON object, redacted
+    Column("attempts", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("owner_id", String),
+    Column("not_before", BigInteger),
+    Column("by_decision", BigInteger, nullable=False),  # made `queued` by a decision: any server carries it on
+    Column("approval_id", String),
+    Column("rule_id", String),
+    Column("created_at", BigInteger, nullable=False),
+    Column("dispatched_at", BigInteger),
+    Column("hard_deadline_at", BigInteger),
+    Column("settled_at", BigInteger),
+    Column("delivered_at", BigInteger),
+    Column("request_open", BigInteger, nullable=False),  # a request of its subject waits for it in its owner's process
+    Column("cancel_requested_at", BigInteger),
+    Column("cancel_requested_by", String),
+    Column("cancel_reason", String),
+    Column("revision", BigInteger, nullable=False),  # compare-and-set
+    Column("seq", BigInteger, nullable=False),  # of the chain's last event
+    Column("head", LargeBinary, nullable=False),  # its hash
+)
+Index("calls_run", calls.c.run_id)
+Index("calls_owner", calls.c.owner_id, calls.c.state, sqlite_where=calls.c.state != "settled", postgresql_where=calls.c.state != "settled")  # fmt: skip
+Index("calls_open", calls.c.state, sqlite_where=calls.c.state != "settled", postgresql_where=calls.c.state != "settled")
+Index(
+    "calls_undelivered",
+    calls.c.tenant, calls.c.subject, calls.c.tool,
+    sqlite_where=calls.c.delivered_at.is_(None), postgresql_where=calls.c.delivered_at.is_(None),
+)  # fmt: skip
+Index("calls_recent", calls.c.tenant, calls.c.subject, calls.c.created_at)
+Index("calls_parent", calls.c.parent_call_id, sqlite_where=calls.c.parent_call_id.is_not(None), postgresql_where=calls.c.parent_call_id.is_not(None))  # fmt: skip
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("call_id", String, primary_key=True),
+    Column("generation", BigInteger, primary_key=True),
+    Column("owner_id", String, nullable=False),
+    Column("dispatched_at", BigInteger, nullable=False),
+    Column("hard_deadline_at", BigInteger),
+    Column("settled_at", BigInteger),
+    Column("outcome", String),
+    Column("sent", String),
+    Column("handler_ended_at", BigInteger),
+    Column("late", String),  # JSON of a settlement that came after it was superseded: evidence, never state by itself
+    Column("late_payload", String),
+)
+
+payloads = Table(
+    "payloads",
+    metadata,
+    Column("payload_id", String, primary_key=True),
+    Column("call_id", String, nullable=False),
+    Column("tenant", String, nullable=False),
+    Column("kind", String, nullable=False),  # arguments | output | raw | late
+    Column("bytes", BigInteger, nullable=False),
+    Column("sha256", String, nullable=False),  # of the plain bytes; shown to their owner only
+    Column("commitment", String, nullable=False),  # hex HMAC-SHA256(salt, plain bytes): what events hold
+    Column("salt", LargeBinary, nullable=False),
+    Column("key_id", String, nullable=False),
+    Column("chunks", BigInteger, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),  # the first chunk
+    Column("created_at", BigInteger, nullable=False),
+)
+Index("payloads_call", payloads.c.call_id)
+
+payload_chunks = Table(
+    "payload_chunks",
+    metadata,
+    Column("payload_id", String, primary_key=True),
+    Column("n", BigInteger, primary_key=True),  # from 1
+    Column("sealed", LargeBinary, nullable=False),
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("approval_id", String, primary_key=True),
+    Column("call_id", String, nullable=False),
+    Column("run_id", String, nullable=False),
+    Column("step", String),
+    Column("tenant", String, nullable=False),
+    Column("requester", String, nullable=False),
+    Column("client", String, nullable=False),
+    Column("tool", String, nullable=False),
+    Column("version", String, nullable=False),
+    Column("schema_digest", String, nullable=False),
+    Column("effect", String, nullable=False),
+    Column("digest", String, nullable=False),  # hex HMAC over the exact proposal
+    Column("assurance", String, nullable=False),
+    Column("rule_id", String),
+    Column("reason", String, nullable=False),
+    Column("approvers", String, nullable=False),  # JSON list
+    Column("over_mcp", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("requested_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("execute_within", BigInteger, nullable=False),  # microseconds
+    Column("execute_until", BigInteger),
+    Column("decided_at", BigInteger),
+    Column("decided_by", String),
+    Column("strength", String),
+    Column("via", String),
+    Column("note", String),
+    Column("superseded_by", String),
+)
+Index("approvals_call", approvals.c.call_id)
+Index(
+    "approvals_pending",
+    approvals.c.tenant, approvals.c.requester,
+    sqlite_where=approvals.c.state == "pending", postgresql_where=approvals.c.state == "pending",
+)  # fmt: skip
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("tenant", String, primary_key=True),
+    Column("subject", String, primary_key=True),
+    Column("tool", String, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("call_id", String, nullable=False),
+    Column("args_digest", String, nullable=False),
+    Column("bound_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),  # set when the call is settled; past it the row is a tombstone
+)
+Index("keys_call", keys.c.call_id)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("tenant", String, primary_key=True),
+    Column("resource", String, primary_key=True),  # without `shared:`
+    Column("call_id", String, primary_key=True),
+    Column("shared", BigInteger, nullable=False),
+    Column("taken_at", BigInteger, nullable=False),
+)
+Index("leases_call", leases.c.call_id)
+
+budgets = Table(
+    "budgets",
+    metadata,
+    Column("scope", String, primary_key=True),  # such as tenant:a
+    Column("kind", String, primary_key=True),  # calls | writes | destructive | cost | output_bytes
+    Column("window_start", BigInteger, primary_key=True),
+    Column("used", BigInteger, nullable=False),  # cost in millionths
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    _sequence(),
+    Column("topic", String, nullable=False),
+    Column("call_id", String, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    _sequence(),
+    Column("run_id", String, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("call_id", String),
+    Column("tenant", String, nullable=False),
+    Column("type", String, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("body", String, nullable=False),  # canonical JSON; holds run_id, seq, type and at too, so that the hash covers them
+    Column("prev", LargeBinary, nullable=False),
+    Column("hash", LargeBinary, nullable=False),  # SHA-256(0x00 || prev || body)
+)
+Index("events_chain", events.c.run_id, events.c.seq, unique=True)

@@ -1,0 +1,214 @@
+"""The registered, versioned description of a tool: what it takes, what it does, what it needs, how it is followed up.
+
+A contract is made of a few frozen values and has two digests: `schema_digest` covers what plans and approvals pin,
+`text_digest` what a person reads. Building one checks it; nothing else in the project has defaults for its fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..canonical import canonical, sha256_hex
+from .template import placeholders, render_key
+from .vocabulary import Assurance, Effect, Idempotency, JsonObject, RecoveryClass, Visibility
+
+NAME = re.compile(r"[a-z0-9_]{1,64}")
+BASE_NAMES = frozenset(
+    {"tool_search", "tool_read", "tool_call", "plan", "run", "confirm", "reconcile", "status", "cancel", "exec"}
+)
+RESERVED_ENDINGS = ("__probe", "__undo")
+SHARED = "shared:"
+
+ResourceFunction = Callable[..., list[str]]
+
+
+class ContractError(ValueError):
+    """A contract that cannot be registered; the message names the tool, the field and what it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a person or a model reads: documentation, never enforcement."""
+
+    title: str
+    description: str
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """JSON Schema 2020-12 of the arguments and of the output; `None` output means any value."""
+
+    input: JsonObject
+    output: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often and how patiently one call is attempted; times in seconds."""
+
+    attempts: int = 1
+    backoff_s: float = 0.5
+    least_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `count` starts in each `per_s` seconds."""
+
+    count: int
+    per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What must hold before a call is sent."""
+
+    effect: Effect
+    open_world: bool = True
+    scopes: tuple[str, ...] = ()
+    approval: Assurance = Assurance.NONE
+    resources: tuple[str, ...] | ResourceFunction = ()
+    sensitive: tuple[str, ...] = ()
+    preview: str | None = None
+    visibility: Visibility = Visibility.DEFERRED
+    code: bool = False
+    manual: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds; `concurrency`, `rate` and `pool` bound how much runs at once."""
+
+    timeout_s: float = 30.0
+    external_wait_s: float = 86_400.0
+    freshness_s: float = 300.0
+    retry: Retry = field(default_factory=Retry)
+    rate: Rate | None = None
+    concurrency: int | None = None
+    pool: str | None = None
+    cost: float = 0.0
+    sandbox: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How an attempt without a settlement is followed up.
+
+    `probe` and `compensation` name contracts. `settle_s` is the author's promise: this long after the hard deadline
+    an absent effect can no longer appear. `evidence` maps evidence names to JSON Pointers into the output.
+    """
+
+    idempotency: Idempotency = Idempotency.NONE
+    key_retention_s: float = 86_400.0
+    probe: str | None = None
+    settle_s: float | None = None
+    compensation: str | None = None
+    evidence: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Contract:
+    """One version of one tool.
+
+    Raises:
+        ContractError: a name, a combination of fields or a resource template that cannot be right.
+    """
+
+    name: str
+    text: Text
+    schemas: Schemas
+    gate: Gate
+    limits: Limits = field(default_factory=Limits)
+    recovery: Recovery = field(default_factory=Recovery)
+    version: str = "1"
+    upstream: str | None = None
+    asked_about: str | None = None
+    """For a probe or a compensation: the tool that it belongs to. Such a contract is never listed or called directly."""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, belongs=self.asked_about is not None)
+        if self.asked_about and self.name.endswith("__probe") and self.gate.effect is not Effect.READ:
+            raise ContractError(f"{self.name}: a probe has effect 'read', not '{self.gate.effect}'")
+        if self.gate.effect is Effect.DESTRUCTIVE and self.gate.approval is Assurance.CLIENT:
+            raise ContractError(f"{self.name}: approval 'client' is for reversible writes; a destructive tool needs "
+                                "'operator' or 'second_person'")  # fmt: skip
+        if not callable(self.gate.resources):
+            _check_templates(self.name, self.gate.resources, self.schemas.input)
+
+    @cached_property
+    def recovery_class(self) -> RecoveryClass:
+        """Section 4's order, as far as the contract alone decides it."""
+        if self.recovery.probe:
+            return RecoveryClass.PROBE
+        if self.recovery.idempotency is Idempotency.KEYED:
+            return RecoveryClass.KEYED
+        if self.gate.effect is Effect.READ or self.recovery.idempotency is Idempotency.NATURAL:
+            return RecoveryClass.NATURAL
+        return RecoveryClass.PERSON
+
+    @property
+    def is_read(self) -> bool:
+        """True if the effect is `read`."""
+        return self.gate.effect is Effect.READ
+
+    @cached_property
+    def schema_digest(self) -> str:
+        """64 hex characters over what plans and approvals pin; shown on the wire as its first eight."""
+        resources = self.gate.resources
+        pinned: dict[str, Any] = {
+            "version": self.version,
+            "input": self.schemas.input,
+            "output": self.schemas.output,
+            "effect": self.gate.effect,
+            "open_world": self.gate.open_world,
+            "scopes": sorted(self.gate.scopes),
+            "resources": ["()"] if callable(resources) else list(resources),
+            "idempotency": self.recovery.idempotency,
+            "key_retention_s": float(self.recovery.key_retention_s),
+            "probe": self.recovery.probe,
+            "settle_s": self.recovery.settle_s,
+            "compensation": self.recovery.compensation,
+        }
+        return sha256_hex(canonical(pinned))
+
+    @property
+    def short_digest(self) -> str:
+        """The eight characters that a caller shows."""
+        return self.schema_digest[:8]
+
+    @cached_property
+    def text_digest(self) -> str:
+        """64 hex characters over title, description and tags."""
+        return sha256_hex(canonical([self.text.title, self.text.description, list(self.text.tags)]))
+
+    def resource_keys(self, arguments: JsonObject) -> list[str]:
+        """The canonical keys that a call with these arguments holds, sorted; shared ones keep their `shared:` prefix."""
+        resources = self.gate.resources
+        if callable(resources):
+            return sorted(set(resources(**arguments)))
+        keys = (render_key(template, arguments) for template in resources)
+        return sorted({key for key in keys if key is not None})
+
+
+def _check_name(name: str, *, belongs: bool) -> None:
+    if not NAME.fullmatch(name):
+        raise ContractError(f"tool name {name!r}: 1 to 64 characters of a-z, 0-9 and _")
+    if name in BASE_NAMES:
+        raise ContractError(f"tool name {name!r} is the name of a base tool; choose another")
+    if name.endswith(RESERVED_ENDINGS) and not belongs:
+        raise ContractError(f"tool name {name!r}: the endings {' and '.join(RESERVED_ENDINGS)} belong to probes and "
+                            "compensations")  # fmt: skip
+
+
+def _check_templates(name: str, templates: tuple[str, ...], input_schema: JsonObject) -> None:
+    properties = input_schema.get("properties")
+    known = sorted(properties) if isinstance(properties, dict) else []
+    for template in templates:
+        for path in placeholders(template):
+            if path.split(".")[0] not in known:
+                raise ContractError(f"{name}: resource {template!r} names the argument {path!r}; known are {known}")

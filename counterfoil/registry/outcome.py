@@ -1,0 +1,108 @@
+"""What a tool's code reports: an `Outcome` of a call, or a `Probe`'s answer about an earlier one.
+
+A handler may return a plain value; these say more. Adapters always return an `Outcome`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, Literal, TypeVar
+
+from .vocabulary import ErrorCode, OutcomeClass, Sent
+
+T = TypeVar("T")
+
+SentWord = Literal["no", "yes", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """The outcome of one attempt, as the one who made it knows it.
+
+    `after_s` is the other side's wish (Retry-After), in seconds. `evidence` may hold `request_id`,
+    `external_reference` and `external_version`. `code` and `details` are set where an adapter knows better
+    than the class alone says.
+    """
+
+    kind: OutcomeClass
+    output: T | None = None
+    message: str = ""
+    sent: Sent = Sent.YES
+    after_s: float | None = None
+    evidence: dict[str, Any] = field(default_factory=dict[str, Any])
+    code: ErrorCode | None = None
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def success(cls, output: T | None = None, evidence: dict[str, Any] | None = None) -> Outcome[T]:
+        """It happened, and this is what came of it."""
+        return cls(OutcomeClass.SUCCESS, output, evidence=evidence or {})
+
+    @classmethod
+    def no_result(cls, evidence: dict[str, Any] | None = None) -> Outcome[T]:
+        """It was done and there is nothing to show."""
+        return cls(OutcomeClass.NO_RESULT, evidence=evidence or {})
+
+    @classmethod
+    def partial(cls, output: T | None, message: str, evidence: dict[str, Any] | None = None) -> Outcome[T]:
+        """Some of it happened; its effect counts as completed."""
+        return cls(OutcomeClass.PARTIAL, output, message, evidence=evidence or {})
+
+    @classmethod
+    def retryable(cls, message: str, sent: SentWord, after_s: float | None = None) -> Outcome[T]:
+        """It failed, and may be tried again. `sent="no"` states that nothing left, `"yes"` that it was refused there."""
+        return cls(OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent(sent), after_s=after_s)
+
+    @classmethod
+    def permanent(cls, message: str, sent: SentWord = "yes") -> Outcome[T]:
+        """It failed without effect, and would fail again; `sent="unknown"` if the effect is not known."""
+        return cls(OutcomeClass.PERMANENT_FAILURE, message=message, sent=Sent(sent))
+
+    @classmethod
+    def ambiguous(cls, message: str) -> Outcome[T]:
+        """Nobody here knows whether it happened."""
+        return cls(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN)
+
+    @classmethod
+    def unavailable(cls, message: str) -> Outcome[T]:
+        """No byte was sent: the other side could not be reached at all."""
+        return cls(OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent.NO, code=ErrorCode.UNAVAILABLE)
+
+
+class ProbeAnswer(StrEnum):
+    """What a probe found out about an earlier attempt."""
+
+    HAPPENED = "happened"
+    ABSENT = "absent"
+    PENDING = "pending"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A probe's answer; `output` and `evidence` only with `happened`."""
+
+    answer: ProbeAnswer
+    output: Any = None
+    evidence: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def happened(cls, output: Any = None, evidence: dict[str, Any] | None = None) -> Probe:  # noqa: ANN401 (a tool's own value)
+        """It took effect; `output` is what the call would have returned."""
+        return cls(ProbeAnswer.HAPPENED, output, evidence or {})
+
+    @classmethod
+    def absent(cls) -> Probe:
+        """It is not there now. That alone never lets the runtime send again."""
+        return cls(ProbeAnswer.ABSENT)
+
+    @classmethod
+    def pending(cls) -> Probe:
+        """The other side has it and has not finished."""
+        return cls(ProbeAnswer.PENDING)
+
+    @classmethod
+    def unknown(cls) -> Probe:
+        """Nothing could be found out."""
+        return cls(ProbeAnswer.UNKNOWN)

@@ -1,0 +1,33 @@
+"""Who asks. A principal comes from the transport or the configuration, never from arguments or client-sent `_meta`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+NEVER_IN_WILDCARD = frozenset({"approve", "reconcile"})
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """One identity: `tenant` and `subject` say whose it is, `client` through what it speaks.
+
+    `claimed` is what the client says of itself (name, version, model): recorded, never trusted, never compared.
+    """
+
+    tenant: str
+    subject: str
+    client: str = ""
+    scopes: frozenset[str] = frozenset()
+    claimed: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, hash=False)
+
+    def missing(self, needed: Iterable[str]) -> list[str]:
+        """The needed scopes that are not held, sorted. `*` is every scope except `approve` and `reconcile`."""
+        wild = "*" in self.scopes
+        return sorted(
+            scope for scope in needed if scope not in self.scopes and not (wild and scope not in NEVER_IN_WILDCARD)
+        )
+
+    def holds(self, scope: str) -> bool:
+        """True if this one scope is held."""
+        return not self.missing([scope])
