@@ -102,6 +102,7 @@ Index(
 )  # fmt: skip
 _WAITING = or_(
     calls.c.state == "awaiting_approval",
+    calls.c.state == "queued",
     calls.c.state == "awaiting_external",
     calls.c.state == "awaiting_reconciliation",
 )
