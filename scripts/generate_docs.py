@@ -120,13 +120,30 @@ def promises() -> str:
 
 
 def configuration() -> str | None:
-    """The configuration page, where that part of the server is there: its `reference()` gives a page's body."""
+    """The page of every configuration key, where `counterfoil.server.config` offers its `reference()`."""
     if importlib.util.find_spec(CONFIG) is None:
         return None
     module: Any = importlib.import_module(CONFIG)
     if not hasattr(module, "reference"):
         return None
-    return f"# Configuration\n\n{NOTICE.format(source='`counterfoil/server/config`')}\n{module.reference().strip()}\n"
+    lines = [
+        "# Configuration",
+        "",
+        NOTICE.format(source="the tables of `counterfoil/server/config`"),
+        "Every key of `counterfoil.toml`. `[]` stands for each entry of a list, `NAME` for a name of yours.",
+        "Unknown keys and bad values stop the start, with the line and the nearest valid name.",
+        "",
+        "| key | takes | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    for key in module.reference():
+        default = "required" if key.default is None else f"`{key.default}`" if key.default else ""
+        lines.append(f"| `{key.path}` | {_cell(key.type)} | {_cell(default)} | {_cell(key.description)} |")
+    return "\n".join([*lines, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":
