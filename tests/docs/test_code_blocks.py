@@ -111,6 +111,6 @@ def test_blocks_keep_their_lines_and_can_be_left_out() -> None:
         "```toml\na = 1\n```\n\n```python\nx = 2\n```\n"
     )
     assert program(page).splitlines()[3] == "x = 1"
-    assert program(page).splitlines()[15] == "x = 2"
+    assert program(page).splitlines()[16] == "x = 2"
     assert "boom" not in program(page)
     assert [block.language for block in blocks(page)] == ["python", "toml", "python"]
