@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "StrictJsonError", "bounded_copy", "parse", "salvage_id"]
 
 _SHOWN: Final = 40
-_MAX_CANDIDATES: Final = 1_000
+_MAX_CANDIDATES: Final = 20_000
 _TOKEN = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[\[\]{},:]', re.DOTALL)
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
