@@ -150,6 +150,7 @@ payload_chunks = Table(
     Column("payload_id", String, primary_key=True),
     Column("n", BigInteger, primary_key=True),  # from 1
     Column("sealed", LargeBinary, nullable=False),
+    Column("stored_at", BigInteger, nullable=False),  # tells an orphan from a chunk whose payload is on its way
 )
 
 approvals = Table(
