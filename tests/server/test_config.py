@@ -134,7 +134,7 @@ def test_an_absolute_ledger_stays_where_it_is() -> None:
         ("[ledger]\nurl = 'mysql://x'", 2, "ledger", "ledger.url", "expected sqlite+aiosqlite:///PATH", None),
         ("[ledger]\nurl = 'sqlite+aiosqlite:///:memory:'", 2, "ledger", "ledger.url", "outlives the process", None),
         (
-            "[[policy]]\nid = 'a'\n\n[[policy]]\nid = 'b'",
+            "[[policy]]\nid = 'a'\nverdict = 'deny'\n[[policy]]\nid = 'b'",
             4,
             "policy",
             "policy[1].verdict",
