@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from .exits import CommandError, Exit
 from .invocation import Invocation, command_of, split
 from .plain import refuse
+from .serving import transport_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,12 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(invocation: Invocation, options: Sequence[str]) -> int:
+    transport = transport_of(options)
     gc.disable()  # collecting while a thousand modules load costs a fifth of the start
     try:
         from ..serve import serve  # noqa: PLC0415 (the other commands need no MCP server)
-        from .serving import transport_of  # noqa: PLC0415
-
-        transport = transport_of(options)
     finally:
         gc.enable()
         gc.freeze()

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 CODE_LENGTH = 6
 Via = Literal["cli", "automation"]
 _NOBODY: Final = (
-    "a decision needs a person at a terminal, and this is none. A script may decide only where the configuration says so "
-    "([approvals] automation = true), and names what it decides with --digest"
+    "a decision needs a person at a terminal, and this is none. A script may decide only where the configuration says "
+    "so ([approvals] automation = true), and names what it decides with --digest"
 )
 
 

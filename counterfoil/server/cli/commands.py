@@ -49,15 +49,20 @@ def run(invocation: Invocation, rest: Sequence[str]) -> int:
     try:
         result = command.main(args=list(rest), prog_name="counterfoil", standalone_mode=False, obj=invocation)
     except typer.TyperException as error:
-        raise usage(error.format_message()) from error
+        raise usage(_shorter(error.format_message(), invocation)) from error
     except typer.Abort:
         return Exit.INTERRUPTED
     return result if isinstance(result, int) else Exit.DONE
 
 
+def _shorter(message: str, invocation: Invocation) -> str:
+    """Without its subcommand a command brings its help page as the error: for a person, not for a program."""
+    return "a command is missing; see --help" if invocation.json and message.startswith("Usage:") else message
+
+
 @app.command(epilog=EVERYWHERE)
 def serve(transport: Annotated[str, typer.Option(help="stdio")] = "stdio") -> int:
-    """Serve MCP over stdio: what a client starts."""
+    """Serve MCP over stdio."""
     raise usage(f"serve --transport {transport}: 'serve' is the first word of the line: counterfoil serve [options]")
 
 
@@ -66,7 +71,7 @@ def demo(
     context: typer.Context,
     keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Work in this folder and leave it.")] = None,
 ) -> int:
-    """A refund whose answer is lost, and a server that is killed: nothing happens twice."""
+    """See the main job on real parts, in under a minute."""
     return playing.demo(context.obj, keep)
 
 
@@ -82,7 +87,7 @@ def init(
 
 @app.command(epilog=EVERYWHERE)
 def check(context: typer.Context) -> int:
-    """Load the configuration and its tools, and run the policy's own tests."""
+    """Check configuration, tools and policy."""
     return checks.check(context.obj)
 
 
@@ -96,7 +101,7 @@ def call(  # noqa: PLR0913 (one parameter for each option of the command)
     wait: Annotated[float | None, typer.Option(metavar="S", min=0, help="Wait at most this many seconds.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be decided; do nothing.")] = False,
 ) -> int:
-    """Call a tool through the same gate as any MCP client."""
+    """Call a tool, through the gate."""
     return calls.call(context.obj, name, arguments, calls.CallOptions(key, wait, dry_run))
 
 
@@ -106,7 +111,7 @@ def status(
     call_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="A call; without one, what is open.")] = None,
     wait: Annotated[float, typer.Option(metavar="S", min=0, help="Wait at most this many seconds for its end.")] = 0,
 ) -> int:
-    """Show a call with its attempts and evidence, or everything that is open."""
+    """Show one call, or what is open."""
     return calls.status(context.obj, call_id, wait)
 
 
@@ -121,7 +126,10 @@ def reconcile(  # noqa: PLR0913
     external_reference: Annotated[str | None, typer.Option(metavar="R", help="With happened: its id there.")] = None,
     then: Annotated[Then | None, typer.Option(help="With not_happened: send it again, or let it fail.")] = None,
 ) -> int:
-    """Find out what happened to a call whose answer was lost: by its probe, or by your word."""
+    """Find out what happened to a call.
+
+    Asks the call's probe, or records your word: --resolution and --evidence.
+    """
     word = calls.Word(resolution, evidence, output, external_reference, then)
     return calls.reconcile(context.obj, call_id, word)
 

@@ -20,5 +20,6 @@ def refuse(error: CommandError, *, json_mode: bool) -> int:
     if json_mode:
         print_json(error.wire())
     else:
-        sys.stderr.write(f"counterfoil: {error.message}\n")
+        said = error.message if error.message.startswith("Usage:") else f"counterfoil: {error.message}"
+        sys.stderr.write(f"{said}\n")
     return error.exit_code
