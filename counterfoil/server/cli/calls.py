@@ -7,7 +7,7 @@ account's.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from .screen import Screen
 
 if TYPE_CHECKING:
     from ..app import App
+    from ..surface.ports import View
 
 RUN_PREFIX = "run_"
 
@@ -85,37 +86,37 @@ def call(invocation: Invocation, name: str, arguments: str, options: CallOptions
     source = sys.stdin.buffer.read() if arguments == "-" else arguments.encode("utf-8", "surrogateescape")
     parsed = parse_json(source, "the arguments")
 
-    async def use(app: App) -> Mapping[str, Any]:
-        request = CallRequest(
-            principal=app.local,
-            tool=name,
-            arguments=parsed,
-            idempotency_key=options.key,
-            dry_run=options.dry_run,
-            wait_s=options.wait_s,
-            wait_given=options.wait_s is not None,
+    async def use(app: App) -> Exit:
+        view = await app.runtime.call(
+            CallRequest(
+                principal=app.local,
+                tool=name,
+                arguments=parsed,
+                idempotency_key=options.key,
+                dry_run=options.dry_run,
+                wait_s=options.wait_s,
+                wait_given=options.wait_s is not None,
+            )
         )
-        return (await app.runtime.call(request)).wire()
+        wire = await _shown(app, invocation, view, render.call_panel)
+        return exit_of_call(wire)
 
-    view = with_app(invocation, use)
-    Screen.of(invocation).answer(view, render.call_panel(view))
-    return exit_of_call(view)
+    return with_app(invocation, use)
 
 
 def status(invocation: Invocation, call_id: str | None, wait_s: float) -> int:
     """Show one call, or what is open."""
 
-    async def use(app: App) -> tuple[Mapping[str, Any], bool]:
+    async def use(app: App) -> Exit:
         view = await app.runtime.status(
             app.local, **_named(call_id), after_seq=0 if call_id else None, offset=None, wait_s=wait_s
         )
-        return view.wire(), view.is_error
+        wire = await _shown(app, invocation, view, _one if call_id else _open)
+        if view.is_error:
+            return Exit.NO
+        return exit_of_call(wire) if call_id else Exit.DONE
 
-    view, refused = with_app(invocation, use)
-    Screen.of(invocation).answer(view, _one(view) if call_id else _open(view))
-    if refused:
-        return Exit.NO
-    return exit_of_call(view) if call_id else Exit.DONE
+    return with_app(invocation, use)
 
 
 def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
@@ -123,7 +124,7 @@ def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
     word.check()
     output = None if word.output is None else parse_json(word.output.encode("utf-8", "surrogateescape"), "--output")
 
-    async def use(app: App) -> tuple[Mapping[str, Any], bool]:
+    async def use(app: App) -> Exit:
         view = await app.runtime.reconcile(
             app.local,
             **_named(call_id),
@@ -135,11 +136,21 @@ def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
             expected_version=None,
             via="cli",
         )
-        return view.wire(), view.is_error
+        wire = await _shown(app, invocation, view, render.call_panel)
+        return exit_of_reconcile(wire, refused=view.is_error)
 
-    view, refused = with_app(invocation, use)
-    Screen.of(invocation).answer(view, render.call_panel(view))
-    return exit_of_reconcile(view, refused=refused)
+    return with_app(invocation, use)
+
+
+async def _shown(
+    app: App, invocation: Invocation, view: View, draw: Callable[[Mapping[str, Any]], RenderableType]
+) -> Mapping[str, Any]:
+    """Print a view; only then do the calls whose end it shows count as delivered."""
+    wire = view.wire()
+    Screen.of(invocation).answer(wire, draw(wire))
+    if view.delivers:
+        await app.runtime.delivered(view.delivers, app.local)
+    return wire
 
 
 def _named(identity: str | None) -> dict[str, str | None]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,9 +17,10 @@ from .doors import configuration, explaining
 from .exits import CommandError, Exit
 from .invocation import Invocation
 from .screen import Screen
+from .visible import visible
 
 if TYPE_CHECKING:
-    from ...ledger.verify import Problem
+    from ...ledger.verify import VerifyReport
 
 
 def verify(invocation: Invocation, export_file: Path | None) -> int:
@@ -28,14 +32,15 @@ def verify(invocation: Invocation, export_file: Path | None) -> int:
         report = explaining(lambda: verify_database(path))
     else:
         report = _of_export(export_file, verify_export)
-    problems = [_problem(problem) for problem in report.problems]
+    problems = [asdict(problem) for problem in report.problems]
+    lines = [f"{item['run_id']} at {item['seq']}: {item['what']}" for item in problems]
     answer = {"ok": report.ok, "events": report.events, "runs": report.runs, "problems": problems}
     said = f"{report.events} events in {report.runs} chains: {'every link holds' if report.ok else 'damaged'}"
-    Screen.of(invocation).answer(answer, _report(said, problems))
+    Screen.of(invocation).answer(answer, _report(said, lines))
     return Exit.DONE if report.ok else Exit.NO
 
 
-def _of_export(file: Path, verify_export: Any) -> Any:  # noqa: ANN401
+def _of_export(file: Path, verify_export: Callable[[BinaryIO], VerifyReport]) -> VerifyReport:
     try:
         with file.open("rb") as stream:
             return explaining(lambda: verify_export(stream))
@@ -45,13 +50,15 @@ def _of_export(file: Path, verify_export: Any) -> Any:  # noqa: ANN401
 
 def check(invocation: Invocation) -> int:
     """Compare the current state with the events."""
-    from ...ledger.check import check_database  # noqa: PLC0415
+    from ...ledger.check import check as check_rules  # noqa: PLC0415
 
     path = _path(invocation)
-    problems = [_problem(problem) for problem in explaining(lambda: check_database(path))]
-    said = "The state is what the events say." if not problems else f"{len(problems)} problems"
-    Screen.of(invocation).answer({"ok": not problems, "problems": problems}, _report(said, problems))
-    return Exit.NO if problems else Exit.DONE
+    report = explaining(lambda: check_rules(path))
+    breaches = [asdict(breach) for breach in report.breaches]
+    said = "The state is what the events say." if report.ok else "Some rows break a rule."
+    lines = [f"{item['table']} {item['row']}: {item['what']} ({item['rule']})" for item in breaches]
+    Screen.of(invocation).answer({"ok": report.ok, "breaches": breaches}, _report(said, lines))
+    return Exit.DONE if report.ok else Exit.NO
 
 
 def export(invocation: Invocation) -> int:
@@ -69,7 +76,9 @@ def stats(invocation: Invocation) -> int:
     from ...ledger.stats import stats as measure  # noqa: PLC0415
 
     path = _path(invocation)
-    figures: dict[str, Any] = explaining(lambda: measure(path))
+    measured = explaining(lambda: measure(path))
+    oldest = measured.oldest_open
+    figures = {**asdict(measured), "oldest_open": None if oldest is None else oldest._asdict()}
     shown = render.facts(
         (name, render.data(value) if isinstance(value, dict | list) else value) for name, value in figures.items()
     )
@@ -97,8 +106,13 @@ def migrate(invocation: Invocation) -> int:
     from ...ledger.migrations import migrate as bring  # noqa: PLC0415
 
     path = _path(invocation)
-    explaining(lambda: bring(path))
-    Screen.of(invocation).answer({"ok": True}, Text("The ledger has the form of this version."))
+    before, after = explaining(lambda: bring(path, now=time.time_ns() // 1000))
+    said = (
+        f"The ledger was brought from schema {before} to {after}."
+        if before != after
+        else f"The ledger has schema {after}."
+    )
+    Screen.of(invocation).answer({"ok": True, "before": before, "after": after}, Text(said))
     return Exit.DONE
 
 
@@ -111,10 +125,6 @@ def _path(invocation: Invocation) -> Path:
     return path
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {"run_id": problem.run_id, "seq": problem.seq, "what": problem.what}
-
-
-def _report(said: str, problems: list[dict[str, Any]]) -> RenderableType:
-    lines = [Text(f"{item['run_id']} at {item['seq']}: {item['what']}", style="red") for item in problems]
+def _report(said: str, problems: list[str]) -> RenderableType:
+    lines = [Text(visible(problem), style="red") for problem in problems]
     return Group(Text(said, style="red" if problems else "green"), *lines)

@@ -126,11 +126,16 @@ def timeline(events: Iterable[View]) -> Table:
     return table
 
 
+_SAID: Final = frozenset({"run_id", "seq", "type", "at", "call_id", "tenant"})  # the line or its heading has them
+
+
 def _brief(content: object) -> str:
     if not isinstance(content, dict):
         return "" if content is None else visible(str(content))
-    shown = ((name, value) for name, value in content.items() if value not in (None, "", [], {}))
-    return visible(", ".join(f"{name}={value}" for name, value in shown if not isinstance(value, dict | list)))
+    simple = ((name, value) for name, value in content.items() if not isinstance(value, dict | list))
+    return visible(
+        ", ".join(f"{name}={value}" for name, value in simple if name not in _SAID and value not in (None, ""))
+    )
 
 
 def approvals_table(views: Iterable[View]) -> RenderableType:
