@@ -1,0 +1,132 @@
+"""`approvals`: a person sees the exact proposal and decides it, at a terminal.
+
+Typing the first characters of the digest ties the decision to what was on the screen. Without a terminal nobody is
+known to have looked, so a decision is refused unless the configuration allows automation and the digest is named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from rich.console import RenderableType
+
+from . import render
+from .doors import account, explaining, opened, with_app
+from .exits import CommandError, Exit
+from .invocation import Invocation
+from .screen import Screen
+from .visible import masked
+
+if TYPE_CHECKING:
+    from ..app import App
+
+CODE_LENGTH = 6
+Via = Literal["cli", "automation"]
+_NOBODY: Final = (
+    "a decision needs a person at a terminal, and this is none. A script may decide only where the configuration says "
+    "so ([approvals] automation = true), and names what it decides with --digest"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was asked for on the command line."""
+
+    decision: Literal["approve", "reject"]
+    digest: str | None = None
+    note: str | None = None
+
+
+def show_all(invocation: Invocation, *, pending_only: bool) -> int:
+    """List proposals."""
+
+    async def use(app: App) -> list[Mapping[str, Any]]:
+        return [view.wire() for view in await app.runtime.approvals(None, pending_only=pending_only)]
+
+    views = with_app(invocation, use)
+    Screen.of(invocation).answer({"approvals": views}, render.approvals_table(views))
+    return Exit.DONE
+
+
+def show(invocation: Invocation, approval_id: str) -> int:
+    """Show one proposal."""
+
+    async def use(app: App) -> tuple[Mapping[str, Any], bool]:
+        view = await app.runtime.approval(approval_id)
+        if not view.is_error:
+            Screen.of(invocation).answer(view.wire(), _panel(app, view.wire()))
+        return view.wire(), view.is_error
+
+    view, refused = with_app(invocation, use)
+    if refused:
+        raise _refusal(view)
+    return Exit.DONE
+
+
+def decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
+    """Show the proposal, make sure of a person or of automation, and record the decision."""
+    return explaining(lambda: asyncio.run(_decide(invocation, approval_id, decision)))
+
+
+async def _decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
+    from ...runtime.approvals import Decider  # noqa: PLC0415 (only a decision needs it)
+
+    screen = Screen.of(invocation)
+    async with opened(invocation) as app:
+        proposal = await app.runtime.approval(approval_id)
+        if proposal.is_error:
+            raise _refusal(proposal.wire())
+        shown = proposal.wire()
+        via = _person_or_automation(screen, app, shown, decision)
+        digest = shown["digest"] if via == "cli" else decision.digest
+        decider = Decider(by=account(), strength="same_user", via=via)
+        decided = await app.runtime.decide(
+            approval_id, decision.decision, digest=digest, note=decision.note, decider=decider
+        )
+        if decided.is_error:
+            raise _refusal(decided.wire())
+        screen.answer(decided.wire(), _panel(app, decided.wire()))
+        return Exit.DONE
+
+
+def _person_or_automation(screen: Screen, app: App, shown: Mapping[str, Any], decision: Decision) -> Via:
+    """Who decides here; nobody may decide what another digest than the named one is of."""
+    if decision.digest is not None and decision.digest != shown["digest"]:
+        look = f"counterfoil approvals show {shown['approval_id']}"
+        raise _invalid(f"that is not the digest of this proposal; look at it again: {look}", {"approval": dict(shown)})
+    if decision.digest is not None and app.config.approvals.automation:
+        return "automation"
+    if not screen.has_person():
+        raise _invalid(_NOBODY)
+    _ask(screen, app, shown, decision)
+    return "cli"
+
+
+def _ask(screen: Screen, app: App, shown: Mapping[str, Any], decision: Decision) -> None:
+    screen.say(_panel(app, shown))
+    code = str(shown["digest"])[:CODE_LENGTH]
+    typed = screen.ask(f"To {decision.decision} exactly this, type the first {CODE_LENGTH} characters of its digest: ")
+    if typed.lower() != code.lower():
+        raise _invalid("these are other characters; nothing was decided")
+
+
+def _panel(app: App, view: Mapping[str, Any]) -> RenderableType:
+    entry = app.catalogue.get(view["tool"]) if view["tool"] in app.catalogue.names() else None
+    if entry is None:
+        return render.approval_panel(view, view["arguments"], None)
+    contract = entry.contract
+    return render.approval_panel(view, masked(view["arguments"], contract.gate.sensitive), contract.recovery_class)
+
+
+def _refusal(view: Mapping[str, Any]) -> CommandError:
+    error = view.get("error") or {}
+    return CommandError(
+        Exit.NO, str(error.get("code", "internal")), str(error.get("message", "refused")), error.get("details") or {}
+    )
+
+
+def _invalid(message: str, details: dict[str, Any] | None = None) -> CommandError:
+    return CommandError(Exit.NO, "approval_invalid", message, details)

@@ -1,0 +1,181 @@
+"""`call`, `status` and `reconcile`: the one call path, from a command line.
+
+The command line acts for the principal of the configuration; a person's word on a reconcile is recorded as the OS
+account's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ...registry.request import CallRequest
+from . import render
+from .answer import exit_of_call, exit_of_reconcile
+from .arguments import parse_json
+from .doors import with_app
+from .exits import Exit, usage
+from .invocation import Invocation
+from .screen import Screen
+
+if TYPE_CHECKING:
+    from ..app import App
+    from ..surface.ports import View
+
+RUN_PREFIX = "run_"
+
+
+class Resolution(StrEnum):
+    """What a person says happened."""
+
+    HAPPENED = "happened"
+    NOT_HAPPENED = "not_happened"
+    STILL_UNKNOWN = "still_unknown"
+
+
+class Then(StrEnum):
+    """What follows a call that did not happen."""
+
+    RETRY = "retry"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """The options of `call`; `wait_s` None waits for the outcome."""
+
+    key: str | None = None
+    wait_s: float | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """The options of `reconcile`: nothing asks the probe, a resolution is a person's word."""
+
+    resolution: Resolution | None = None
+    evidence: str | None = None
+    output: str | None = None
+    external_reference: str | None = None
+    then: Then | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot be meant.
+
+        Raises:
+            CommandError: an option without the one that it belongs to.
+        """
+        if self.resolution and not (self.evidence or "").strip():
+            raise usage("--resolution needs --evidence TEXT: say how you know; it is recorded with your account")
+        if self.evidence and not self.resolution:
+            raise usage("--evidence belongs to --resolution happened|not_happened|still_unknown")
+        if self.then and self.resolution is not Resolution.NOT_HAPPENED:
+            raise usage("--then belongs to --resolution not_happened")
+        if self.resolution is not Resolution.HAPPENED and (self.output is not None or self.external_reference):
+            raise usage("--output and --external-reference belong to --resolution happened")
+
+
+def call(invocation: Invocation, name: str, arguments: str, options: CallOptions) -> int:
+    """Call a tool."""
+    source = sys.stdin.buffer.read() if arguments == "-" else arguments.encode("utf-8", "surrogateescape")
+    parsed = parse_json(source, "the arguments")
+
+    async def use(app: App) -> Exit:
+        view = await app.runtime.call(
+            CallRequest(
+                principal=app.local,
+                tool=name,
+                arguments=parsed,
+                idempotency_key=options.key,
+                dry_run=options.dry_run,
+                wait_s=options.wait_s,
+                wait_given=options.wait_s is not None,
+            )
+        )
+        wire = await _shown(app, invocation, view, render.call_panel)
+        return exit_of_call(wire)
+
+    return with_app(invocation, use)
+
+
+def status(invocation: Invocation, call_id: str | None, wait_s: float) -> int:
+    """Show one call, or what is open."""
+
+    async def use(app: App) -> Exit:
+        view = await app.runtime.status(
+            app.local, **_named(call_id), after_seq=0 if call_id else None, offset=None, wait_s=wait_s
+        )
+        wire = await _shown(app, invocation, view, _one if call_id else _open)
+        if view.is_error:
+            return Exit.NO
+        return exit_of_call(wire) if call_id else Exit.DONE
+
+    return with_app(invocation, use)
+
+
+def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
+    """Ask the probe, or record a person's word."""
+    word.check()
+    output = None if word.output is None else parse_json(word.output.encode("utf-8", "surrogateescape"), "--output")
+
+    async def use(app: App) -> Exit:
+        view = await app.runtime.reconcile(
+            app.local,
+            **_named(call_id),
+            resolution=word.resolution,
+            evidence=word.evidence,
+            output=output,
+            external_reference=word.external_reference,
+            then=word.then,
+            expected_version=None,
+            via="cli",
+        )
+        wire = await _shown(app, invocation, view, render.call_panel)
+        return exit_of_reconcile(wire, refused=view.is_error)
+
+    return with_app(invocation, use)
+
+
+async def _shown(
+    app: App, invocation: Invocation, view: View, draw: Callable[[Mapping[str, Any]], RenderableType]
+) -> Mapping[str, Any]:
+    """Print a view; only then do the calls whose end it shows count as delivered."""
+    wire = view.wire()
+    Screen.of(invocation).answer(wire, draw(wire))
+    if view.delivers:
+        await app.runtime.delivered(view.delivers, app.local)
+    return wire
+
+
+def _named(identity: str | None) -> dict[str, str | None]:
+    if identity and identity.startswith(RUN_PREFIX):
+        return {"call_id": None, "run_id": identity}
+    return {"call_id": identity, "run_id": None}
+
+
+def _one(view: Mapping[str, Any]) -> RenderableType:
+    parts: list[RenderableType] = [render.call_panel(view)]
+    if view.get("events"):
+        parts.append(render.timeline(view["events"]))
+    if view.get("more"):
+        parts.append(Text("There are more events than shown.", style="dim"))
+    return Group(*parts)
+
+
+def _open(view: Mapping[str, Any]) -> RenderableType:
+    parts: list[RenderableType] = [
+        Text("Waiting for a decision", style="bold"),
+        render.approvals_table(view.get("pending") or []),
+    ]
+    parts.append(Text("\nUnresolved calls", style="bold"))
+    unresolved = view.get("unresolved") or []
+    parts += [render.call_line(item) for item in unresolved] or [Text("None: the outcome of every call is known.")]
+    server = view.get("server") or {}
+    parts.append(Text(f"\nLedger: {server.get('ledger')} {server.get('reason') or ''}".rstrip(), style="dim"))
+    return Group(*parts)

@@ -1,0 +1,100 @@
+"""`check`: is this configuration right? Its tools, their contracts, the policy and the policy's own tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from . import render
+from .doors import configuration, with_app
+from .exits import CommandError, Exit
+from .invocation import Invocation
+from .screen import Screen
+from .tools import summaries
+from .visible import visible
+
+if TYPE_CHECKING:
+    from ...registry.policy_check import PolicyTest
+    from ..app import App
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found; `findings` have severity, rule_id and text."""
+
+    tools: list[dict[str, Any]]
+    findings: list[dict[str, Any]]
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing is wrong; notes are not wrong."""
+        return not any(finding["severity"] == "error" for finding in self.findings)
+
+
+def check(invocation: Invocation) -> int:
+    """Check and report."""
+    path = configuration(invocation).path
+    checked = _checked(invocation)
+    answer = {"ok": checked.ok, "config": str(path), "tools": checked.tools, "findings": checked.findings}
+    Screen.of(invocation).answer(answer, _report(str(path), checked))
+    return Exit.DONE if checked.ok else Exit.NO
+
+
+def _checked(invocation: Invocation) -> Checked:
+    try:
+        return with_app(invocation, _of_app)
+    except CommandError as error:
+        if error.code != "configuration":
+            raise
+        finding = {"severity": "error", "rule_id": None, "text": error.message}
+        return Checked([], [finding])
+
+
+async def _of_app(app: App) -> Checked:
+    from ...registry.policy_check import check as check_policy  # noqa: PLC0415 (only this command needs it)
+
+    contracts = [app.catalogue.get(name).contract for name in app.catalogue.names()]
+    findings = check_policy(app.policy, _tests(app), contracts)
+    return Checked(
+        summaries(app),
+        [{"severity": str(finding.severity), "rule_id": finding.rule_id, "text": finding.text} for finding in findings],
+    )
+
+
+def _tests(app: App) -> list[PolicyTest]:
+    """The tests that stand beside the rules, asked as the configuration's own principal."""
+    from ...registry.policy_check import PolicyTest  # noqa: PLC0415
+
+    who = app.local
+    return [
+        PolicyTest(
+            tool=test.tool,
+            expect=test.expect,
+            arguments=test.arguments,
+            tenant=who.tenant,
+            subject=who.subject,
+            scopes=who.scopes,
+            rule_id=rule.id,
+        )
+        for rule in app.config.policy
+        for test in rule.test
+    ]
+
+
+def _report(path: str, checked: Checked) -> RenderableType:
+    parts: list[RenderableType] = [Text(visible(path), style="dim"), render.tools_table(checked.tools), Text("")]
+    for finding in checked.findings:
+        wrong = finding["severity"] == "error"
+        rule = f" ({finding['rule_id']})" if finding["rule_id"] else ""
+        text = visible(f"{finding['severity']}{rule}: {finding['text']}")
+        parts.append(Text(text, style="red" if wrong else "yellow"))
+    parts.append(
+        Text(
+            "Everything holds together." if checked.ok else "Something is wrong.",
+            style="green" if checked.ok else "red",
+        )
+    )
+    return Group(*parts)

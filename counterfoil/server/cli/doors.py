@@ -1,0 +1,112 @@
+"""The doors of the other rooms that commands go through, and what their errors mean on a command line.
+
+Imports stand inside the functions: a command loads what it needs and no more, and a tool module that cannot be
+imported must stop `check` and `call`, never `init` or `ledger verify`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .exits import CommandError, Exit
+from .invocation import Invocation
+
+if TYPE_CHECKING:
+    from ..app import App
+    from ..config import Configuration
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def opened(invocation: Invocation) -> AsyncIterator[App]:
+    """The application of this configuration, with its ledger open."""
+    from ..app import open_app  # noqa: PLC0415
+
+    async with open_app(located(invocation), role="cli") as app:
+        yield app
+
+
+def with_app(invocation: Invocation, use: Callable[[App], Coroutine[Any, Any, T]]) -> T:
+    """Open the application, use it, close it.
+
+    Raises:
+        CommandError: the configuration or the ledger cannot be used.
+    """
+
+    async def body() -> T:
+        async with opened(invocation) as app:
+            return await use(app)
+
+    return explaining(lambda: asyncio.run(body()))
+
+
+def configuration(invocation: Invocation) -> Configuration:
+    """The checked configuration; no tool module is imported.
+
+    Raises:
+        CommandError: there is none, or it cannot be read.
+    """
+    from ..config import load  # noqa: PLC0415
+
+    path = located(invocation)
+    return explaining(lambda: load(path))
+
+
+def located(invocation: Invocation) -> Path:
+    """The configuration's file: the one that was named, else the nearest here or above.
+
+    Raises:
+        CommandError: there is none.
+    """
+    from ..config import FILE_NAME, find  # noqa: PLC0415
+
+    path = invocation.config or find(Path.cwd())
+    if path is None:
+        message = (
+            f"there is no {FILE_NAME} here or in a folder above; `counterfoil init` writes one, --config F names one"
+        )
+        raise CommandError(Exit.USAGE, "configuration", message)
+    return path
+
+
+def explaining(work: Callable[[], T]) -> T:
+    """Do it; an error of configuration or ledger becomes the one that a command line explains.
+
+    Raises:
+        CommandError: instead of those errors.
+    """
+    try:
+        return work()
+    except Exception as error:
+        explained = _explained(error)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _explained(error: Exception) -> CommandError | None:
+    from ...ledger.errors import LedgerError  # noqa: PLC0415
+    from ..config import ConfigError  # noqa: PLC0415
+
+    if isinstance(error, ConfigError):
+        return CommandError(Exit.USAGE, "configuration", str(error))
+    if isinstance(error, LedgerError):
+        return CommandError(Exit.LEDGER, _ledger_code(error), str(error))
+    return None
+
+
+def _ledger_code(error: Exception) -> str:
+    """`NewerLedgerError` is `newer_ledger` to a program."""
+    name = type(error).__name__.removesuffix("Error")
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def account() -> str:
+    """Who decides at this command line: the account that the process runs as."""
+    return f"os:{getpass.getuser()}"

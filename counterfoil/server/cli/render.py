@@ -1,0 +1,198 @@
+"""What a person sees of calls, approvals and tools. Everything from outside passes `visible` first.
+
+These take the wire form of a view, so that a person and a program are shown the same facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from .visible import visible, visible_json
+
+View = Mapping[str, Any]
+
+_STYLES: Final = {
+    "success": "green", "no_result": "green", "approved": "green", "consumed": "green",
+    "refused": "red", "rejected": "red", "denied": "red", "permanent_failure": "red", "invalid_request": "red",
+    "destructive": "red", "ambiguous": "yellow", "awaiting_reconciliation": "yellow", "awaiting_approval": "yellow",
+    "pending": "yellow", "retryable_failure": "yellow", "partial": "yellow", "unknown": "yellow", "write": "yellow",
+}  # fmt: skip
+
+
+def word(value: object) -> Text:
+    """One word of ours or theirs, coloured if it is one of ours."""
+    shown = "-" if value is None else visible(str(value))
+    return Text(shown, style=_STYLES.get(shown, ""))
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> Table:
+    """Names and values, one pair a line; absent values are left out."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None:
+            grid.add_row(name, value if isinstance(value, Text) else word(value))
+    return grid
+
+
+def data(value: object) -> Text:
+    """A JSON value, readable."""
+    return Text(visible_json(value), overflow="fold")
+
+
+def call_panel(view: View) -> RenderableType:
+    """One call: where it is, what came of it, and what can be done next."""
+    if view.get("dry_run"):
+        return _dry_run_panel(view)
+    parts: list[RenderableType] = [
+        facts(
+            [
+                ("state", view.get("state")),
+                ("outcome", view.get("outcome")),
+                ("sent", view.get("sent")),
+                ("attempts", view.get("attempts")),
+                (
+                    "replayed",
+                    "yes: this is the recorded outcome of an earlier request" if view.get("replayed") else None,
+                ),
+                ("error", _error_line(view.get("error"))),
+                ("approval", _approval_line(view.get("approval"))),
+                ("evidence", _evidence_line(view.get("evidence"))),
+                ("next", _next_line(view.get("next"))),
+            ]
+        )
+    ]
+    if view.get("output") is not None:
+        parts += [Text("output", style="dim"), data(view["output"])]
+    if view.get("truncated"):
+        parts += [Text("output is larger than shown", style="dim"), data(view["truncated"])]
+    title = f"{view.get('tool')} {view.get('version') or ''}".strip()
+    return Panel(
+        Group(*parts), title=Text(visible(title)), subtitle=Text(visible(str(view.get("call_id")))), expand=False
+    )
+
+
+def _dry_run_panel(view: View) -> RenderableType:
+    names = ("verdict", "assurance", "rule_id", "reason", "missing_scopes")
+    parts = [
+        facts((name, view.get(name) or None) for name in names),
+        Text("arguments", style="dim"),
+        data(view.get("arguments")),
+    ]
+    return Panel(Group(*parts), title="dry run: nothing was recorded or sent", expand=False)
+
+
+def _error_line(error: View | None) -> Text | None:
+    if not error:
+        return None
+    return Text(f"{visible(str(error.get('code')))}: {visible(str(error.get('message')))}", style="red")
+
+
+def _approval_line(approval: View | None) -> Text | None:
+    if not approval:
+        return None
+    how = f"  {approval['how']}" if approval.get("how") else ""
+    return Text(
+        visible(f"{approval.get('approval_id')} needs {approval.get('assurance')}: {approval.get('reason')}{how}")
+    )
+
+
+def _evidence_line(evidence: View | None) -> Text | None:
+    known = {name: value for name, value in (evidence or {}).items() if value is not None and name != "untrusted"}
+    return Text(visible(", ".join(f"{name} {value}" for name, value in known.items()))) if known else None
+
+
+def _next_line(following: View | None) -> Text | None:
+    return Text(visible(str(following.get("text")))) if following else None
+
+
+def timeline(events: Iterable[View]) -> Table:
+    """The events of one chain, in order."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("seq", justify="right", style="dim")
+    table.add_column("at (UTC)", style="dim", no_wrap=True)
+    table.add_column("event", no_wrap=True)
+    table.add_column("what", overflow="fold")
+    for event in events:
+        at = str(event.get("at", "")).partition("T")[2].rstrip("Z")[:12]
+        table.add_row(str(event.get("seq")), at, word(event.get("type")), Text(_brief(event.get("data"))))
+    return table
+
+
+_SAID: Final = frozenset({"run_id", "seq", "type", "at", "call_id", "tenant"})  # the line or its heading has them
+
+
+def _brief(content: object) -> str:
+    if not isinstance(content, dict):
+        return "" if content is None else visible(str(content))
+    simple = ((name, value) for name, value in content.items() if not isinstance(value, dict | list))
+    return visible(
+        ", ".join(f"{name}={value}" for name, value in simple if name not in _SAID and value not in (None, ""))
+    )
+
+
+def approvals_table(views: Iterable[View]) -> RenderableType:
+    """What waits for a decision, one line each."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("approval", "state", "tool", "effect", "asked by", "needs", "expires"):
+        table.add_column(heading, overflow="fold")
+    for view in views:
+        names = ("approval_id", "state", "tool", "effect", "requester", "assurance", "expires_at")
+        table.add_row(*(word(view.get(name)) for name in names))
+    return table if table.row_count else Text("Nothing waits for a decision.")
+
+
+def approval_panel(view: View, arguments: object, recovery: str | None) -> RenderableType:
+    """One exact proposal, as its digest covers it."""
+    decided = view.get("decided") or {}
+    shown = facts(
+        [
+            ("state", view.get("state")),
+            ("tool", view.get("tool")),
+            ("effect", view.get("effect")),
+            ("if its answer is lost", recovery),
+            ("asked by", view.get("requester")),
+            ("rule", _rule_line(view.get("rule"))),
+            ("needs", view.get("assurance")),
+            ("call", view.get("call_id")),
+            ("expires", view.get("expires_at")),
+            (
+                "decided",
+                f"by {decided.get('by')}, {decided.get('strength')}, via {decided.get('via')}" if decided else None,
+            ),
+            ("note", decided.get("note")),
+            ("digest", view.get("digest")),
+        ]
+    )
+    parts = [shown, Text("arguments", style="dim"), data(arguments)]
+    return Panel(Group(*parts), title=Text(visible(str(view.get("approval_id")))), expand=False)
+
+
+def _rule_line(rule: object) -> str | None:
+    if isinstance(rule, dict):
+        return f"{rule.get('id') or rule.get('rule_id')}: {rule.get('reason')}"
+    return None if rule is None else str(rule)
+
+
+def tools_table(tools: Iterable[View]) -> RenderableType:
+    """Registered tools: what each does to the world, who must agree, what follows a lost answer."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("tool", "version", "effect", "approval", "recovery", "digest", "title"):
+        table.add_column(heading, overflow="fold")
+    for tool in tools:
+        names = ("name", "version", "effect", "approval", "recovery", "schema_digest", "title")
+        table.add_row(*(word(tool.get(name)) for name in names))
+    return table if table.row_count else Text("No tools are registered.")
+
+
+def call_line(view: View) -> Text:
+    """One call in one line."""
+    shown = (view.get(name) for name in ("call_id", "tool", "state", "how"))
+    return Text("  ".join(visible(str(part)) for part in shown if part))

@@ -1,0 +1,49 @@
+"""Where a command's answer goes: JSON on stdout for programs, or a rendering for a person.
+
+With `--json` stdout holds exactly one JSON document and everything for people goes to stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from .invocation import Invocation
+from .plain import print_json
+
+
+class Screen:
+    """One command's stdout and stderr."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self.console = Console(stderr=json, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+    @classmethod
+    def of(cls, invocation: Invocation) -> Screen:
+        """The screen that this command line asked for."""
+        return cls(json=invocation.json)
+
+    def answer(self, data: Any, shown: RenderableType) -> None:  # noqa: ANN401 (any JSON value)
+        """The command's one answer, in the form that was asked for."""
+        if self.json:
+            print_json(data)
+        else:
+            self.console.print(shown)
+
+    def say(self, shown: RenderableType, style: str = "") -> None:
+        """Something for a person, beside the answer."""
+        self.console.print(Text(shown, style=style) if isinstance(shown, str) else shown)
+
+    def ask(self, question: str) -> str:
+        """Ask the person at the terminal. Only where `has_person` is true."""
+        self.console.print(Text(question), end="")
+        return sys.stdin.readline().strip()
+
+    @staticmethod
+    def has_person() -> bool:
+        """True if somebody can read a question and type an answer."""
+        return sys.stdin.isatty()

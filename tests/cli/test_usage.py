@@ -1,0 +1,81 @@
+"""Wrong lines end with 2 and say what was expected; in `--json` mode as JSON on stdout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., Any]
+
+WRONG_LINES = [
+    ["nonsense"],
+    ["call"],
+    ["call", "t", "--nonsense"],
+    ["call", "t", "--wait", "soon"],
+    ["tools"],
+    ["ledger", "nonsense"],
+    ["reconcile", "call_1", "--resolution", "maybe"],
+    ["reconcile", "call_1", "--resolution", "happened"],
+    ["reconcile", "call_1", "--resolution", "happened", "--evidence", " "],
+    ["reconcile", "call_1", "--evidence", "I saw it"],
+    ["reconcile", "call_1", "--then", "retry"],
+    ["reconcile", "call_1", "--resolution", "happened", "--evidence", "e", "--then", "fail"],
+    ["reconcile", "call_1", "--resolution", "not_happened", "--evidence", "e", "--output", "{}"],
+    ["serve", "--nonsense"],
+    ["serve", "--transport", "carrier-pigeon"],
+    ["check", "--config"],
+]
+
+
+@pytest.mark.parametrize("line", WRONG_LINES, ids=" ".join)
+def test_wrong_usage_ends_with_2_and_is_explained_as_json(command: Command, line: list[str]) -> None:
+    ran = command("--json", *line)
+    assert ran.exit_code == 2
+    assert ran.answer["ok"] is False
+    assert ran.answer["error"]["code"] == "usage"
+    assert ran.answer["error"]["message"]
+
+
+def test_without_json_the_explanation_goes_to_stderr(command: Command) -> None:
+    ran = command("reconcile", "call_1", "--resolution", "happened")
+    assert (ran.exit_code, ran.out) == (2, "")
+    assert "--evidence" in ran.err
+
+
+def test_a_line_without_a_command_shows_the_help_and_ends_with_2(command: Command) -> None:
+    ran = command()
+    assert (ran.exit_code, ran.out) == (2, "")
+    assert "Commands:" in ran.err
+
+
+@pytest.mark.parametrize("line", [["--help"], ["ledger", "--help"], ["call", "--help"]])
+def test_help_is_an_answer(command: Command, line: list[str]) -> None:
+    ran = command(*line)
+    assert ran.exit_code == 0
+    assert "--json" in ran.out
+
+
+def test_serve_loads_neither_typer_nor_rich(tmp_path: Path) -> None:
+    script = """
+import sys
+from counterfoil.server.cli import main
+try:
+    main(["serve", "--help"])
+except SystemExit:
+    pass
+sys.exit(any(name.split(".")[0] in ("typer", "rich") for name in sys.modules))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=tmp_path,
+        timeout=30,
+        check=False,
+        capture_output=True,
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
