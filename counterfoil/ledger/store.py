@@ -78,9 +78,9 @@ class Ledger:
 
     def __init__(self, settings: LedgerSettings, path: Path, writer: Writer, ring: keyring.Keyring, presence: Presence) -> None:
         self.path: Final = path
-        self.owner_id: Final = settings.owner_id
+        self.owner_id = settings.owner_id
         self.lease_s: Final = settings.lease_s
-        self.presence: Final = presence
+        self.presence = presence
         self.reads: Final = Reads(path)
         self.watch: Final = owners.Watch(settings.lease_s)
         self._clock = settings.clock
@@ -118,14 +118,32 @@ class Ledger:
             raise
         return cls(settings, path, writer, rings[0], presence)
 
-    async def close(self) -> None:
-        """Store what waits, end the owner, close every connection. May be called more than once."""
+    async def renew_owner(self) -> None:
+        """After a lapse was declared: enter as a new owner. What the old one had under way stays the old one's."""
+        old, self.owner_id = self.presence, f"own_{secrets.token_hex(16)}"
+        self.presence = Presence(self.path, self.owner_id)
+        now = self._clock()
+        host, owner_id = socket.gethostname(), self.owner_id
+        await self._writer.record(lambda: owners.register(owner_id, host, os.getpid(), now))
+        old.release()
+
+    async def beat(self) -> bool:
+        """Say that this process lives; False if its lease was declared lapsed (see `renew_owner`)."""
+        owner_id, now = self.owner_id, self._clock()
+        return await self._writer.record(lambda: owners.beat(owner_id, now))
+
+    async def close(self, *, ended: bool = True) -> None:
+        """Store what waits, end the owner, close every connection. May be called more than once.
+
+        `ended` is false where a handler may still act: the owner's lock then says when the process is really gone.
+        """
         if self._closed:
             return
         self._closed = True
         now = self._clock()
         try:
-            await self._writer.record(lambda: owners.end(self.owner_id, now))
+            if ended:
+                await self._writer.record(lambda: owners.end(self.owner_id, now))
         except CannotRecordError as error:
             _log.warning("the owner's end was not recorded, a watcher will declare it: %s", error)
         finally:
