@@ -76,7 +76,9 @@ class Health:
 class Ledger:
     """See the module. `await Ledger.open(settings)`; `close` it in the loop that opened it."""
 
-    def __init__(self, settings: LedgerSettings, path: Path, writer: Writer, ring: keyring.Keyring, presence: Presence) -> None:
+    def __init__(
+        self, settings: LedgerSettings, path: Path, writer: Writer, ring: keyring.Keyring, presence: Presence
+    ) -> None:
         self.path: Final = path
         self.owner_id = settings.owner_id
         self.lease_s: Final = settings.lease_s
@@ -184,14 +186,17 @@ class Ledger:
         """Whether this ledger made that digest; see `Keyring.mac_matches`."""
         return self._ring.mac_matches(purpose, data, digest)
 
-    def project(self, value: JsonValue, sensitive: Sequence[str] = (), limit_bytes: int = redact.LIMIT_BYTES) -> JsonValue:
+    def project(
+        self, value: JsonValue, sensitive: Sequence[str] = (), limit_bytes: int = redact.LIMIT_BYTES
+    ) -> JsonValue:
         """The redacted form of a value, the only one that may be shown or kept outside payloads; see `redact`."""
         return redact.project(value, sensitive, limit_bytes, key=self._ring.redaction)
 
     def seal(self, *, payload_id: str, call_id: str, tenant: str, kind: sealing.Kind, content: bytes) -> sealing.Sealed:
         """Seal content; store it with `sealing.store` in the fact that it belongs to."""
         return sealing.seal(
-            self._ring, payload_id=payload_id, call_id=call_id, tenant=tenant, kind=kind, content=content, now=self._clock()
+            self._ring,
+            payload_id=payload_id, call_id=call_id, tenant=tenant, kind=kind, content=content, now=self._clock(),
         )  # fmt: skip
 
     async def store_ahead(self, sealed: sealing.Sealed) -> None:
@@ -266,9 +271,7 @@ def _connect(settings: LedgerSettings, path: Path, rings: list[keyring.Keyring])
         place.make_private(path)
     except OSError as error:
         raise CannotRecordError(Reason.IO, f"{path} cannot be made: {error}") from error
-    connection = migrations.connect(
-        path, now=settings.clock(), durability=settings.durability, busy_s=settings.busy_s
-    )
+    connection = migrations.connect(path, now=settings.clock(), durability=settings.durability, busy_s=settings.busy_s)
     try:
         rings.append(
             keyring.load(
@@ -285,7 +288,9 @@ def _connect(settings: LedgerSettings, path: Path, rings: list[keyring.Keyring])
 
 
 def _has_sealed(connection: sqlite3.Connection) -> bool:
-    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM payloads) OR EXISTS (SELECT 1 FROM approvals)").fetchone()[0])
+    return bool(
+        connection.execute("SELECT EXISTS (SELECT 1 FROM payloads) OR EXISTS (SELECT 1 FROM approvals)").fetchone()[0]
+    )
 
 
 async def _enter(settings: LedgerSettings, path: Path, writer: Writer) -> None:
