@@ -16,6 +16,7 @@ change costs its neighbours nothing.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -30,7 +31,7 @@ class Sql(Generic[R]):
     """One Core statement and its text on each dialect; `row` is the type that its rows become.
 
     `text` is SQLite's with `?` and `order` names the parameter of each; parameters given by a caller override the
-    values that were written inside the statement.
+    values that were written inside the statement. A parameter that is left out is NULL.
     """
 
     def __init__(self, statement: ClauseElement, row: Callable[..., R] | None = None) -> None:
@@ -40,11 +41,19 @@ class Sql(Generic[R]):
         assert compiled.positiontup is not None
         self.text = str(compiled)
         self.order = tuple(compiled.positiontup)
+        self.names = frozenset(self.order)
         self.fixed = {name: value for name, value in compiled.params.items() if value is not None}
         self.has_rows = row is not None
 
     def positional(self, params: dict[str, Any]) -> tuple[Any, ...]:
-        """The values in the order of the `?` marks."""
+        """The values in the order of the `?` marks.
+
+        Raises:
+            TypeError: a name that the statement does not have; it would be a column silently left NULL.
+        """
+        if not self.names.issuperset(params):
+            unknown = ", ".join(sorted(params.keys() - self.names))
+            raise TypeError(f"no parameter {unknown} in: {self.text}")
         fixed = self.fixed
         return tuple([params[name] if name in params else fixed.get(name) for name in self.order])
 
@@ -75,3 +84,18 @@ def change(sql: Sql[Any], **params: Any) -> Fact[int]:  # noqa: ANN401
     """Carry out a change; how many rows it changed."""
     count: int = yield sql, params
     return count
+
+
+def run(connection: sqlite3.Connection, fact: Fact[T]) -> T:
+    """Carry out one fact on a connection of the bare driver, in whatever transaction that has open."""
+    execute = connection.execute
+    try:
+        sql, params = next(fact)
+        while True:
+            cursor = execute(sql.text, sql.positional(params))
+            sql, params = fact.send(cursor.fetchall() if sql.has_rows else cursor.rowcount)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        fact.close()

@@ -27,6 +27,7 @@ class Move(StrEnum):
 
     REFUSE = "refuse"  # a rule said no before anything was sent
     PROPOSE = "propose"  # a person must decide first
+    ENQUEUE = "enqueue"  # it waits for capacity or a resource, and its caller was told so
     APPROVE = "approve"  # a person said yes
     REPROPOSE = "repropose"  # the decision no longer fits what would be sent
     DISPATCH = "dispatch"  # T1
@@ -35,7 +36,7 @@ class Move(StrEnum):
     SETTLE = "settle"  # T2
     ACCEPT = "accept"  # the far side has it and still works
     LOSE = "lose"  # T1 without T2: nobody here knows
-    RESEND = "resend"  # recovery found that sending again is safe
+    RESEND = "resend"  # sending again is safe: recovery found so, or nothing had left and its key came again
     REOPEN = "reopen"  # a late settlement contradicts what was settled
     CANCEL = "cancel"  # before T1 only
     ABANDON = "abandon"  # its caller is gone before T1
@@ -45,18 +46,22 @@ _S = CallState
 MOVES: Final[dict[tuple[CallState, Move], CallState]] = {
     (_S.NEW, Move.REFUSE): _S.REFUSED,
     (_S.NEW, Move.PROPOSE): _S.AWAITING_APPROVAL,
+    (_S.NEW, Move.ENQUEUE): _S.QUEUED,
     (_S.NEW, Move.DISPATCH): _S.DISPATCHED,
     (_S.NEW, Move.RECORD_READ): _S.SETTLED,
     (_S.AWAITING_APPROVAL, Move.APPROVE): _S.QUEUED,
     (_S.AWAITING_APPROVAL, Move.REPROPOSE): _S.AWAITING_APPROVAL,
     (_S.AWAITING_APPROVAL, Move.REFUSE): _S.REFUSED,
     (_S.AWAITING_APPROVAL, Move.CANCEL): _S.SETTLED,
+    (_S.AWAITING_APPROVAL, Move.LOSE): _S.AWAITING_RECONCILIATION,
+    (_S.AWAITING_APPROVAL, Move.ABANDON): _S.SETTLED,
     (_S.QUEUED, Move.REPROPOSE): _S.AWAITING_APPROVAL,
     (_S.QUEUED, Move.REFUSE): _S.REFUSED,
     (_S.QUEUED, Move.DISPATCH): _S.DISPATCHED,
     (_S.QUEUED, Move.CANCEL): _S.SETTLED,
     (_S.QUEUED, Move.ABANDON): _S.SETTLED,
     (_S.QUEUED, Move.SETTLE): _S.SETTLED,
+    (_S.QUEUED, Move.LOSE): _S.AWAITING_RECONCILIATION,
     (_S.DISPATCHED, Move.SETTLE): _S.SETTLED,
     (_S.DISPATCHED, Move.RETRY): _S.QUEUED,
     (_S.DISPATCHED, Move.LOSE): _S.AWAITING_RECONCILIATION,
@@ -67,6 +72,7 @@ MOVES: Final[dict[tuple[CallState, Move], CallState]] = {
     (_S.AWAITING_RECONCILIATION, Move.RESEND): _S.QUEUED,
     (_S.AWAITING_RECONCILIATION, Move.REPROPOSE): _S.AWAITING_APPROVAL,
     (_S.AWAITING_RECONCILIATION, Move.ACCEPT): _S.AWAITING_EXTERNAL,
+    (_S.SETTLED, Move.RESEND): _S.QUEUED,
     (_S.SETTLED, Move.REOPEN): _S.AWAITING_RECONCILIATION,
 }
 

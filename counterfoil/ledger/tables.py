@@ -6,7 +6,7 @@ and PostgreSQL alike. Times are integers: microseconds since 1970 in UTC. Boolea
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Identity, Index, Integer, LargeBinary, MetaData, String, Table, text
+from sqlalchemy import BigInteger, Column, Identity, Index, Integer, LargeBinary, MetaData, String, Table, and_, or_, text
 
 metadata = MetaData()
 
@@ -56,6 +56,7 @@ calls = Table(
     Column("effect", String, nullable=False),
     Column("args_digest", String, nullable=False),
     Column("args_payload", String, nullable=False),
+    Column("args_shown", String, nullable=False),  # JSON, redacted and bounded
     Column("if_version", String),
     Column("resources", String, nullable=False),  # JSON list of canonical keys
     Column("action_id", String, nullable=False),
@@ -69,7 +70,6 @@ calls = Table(
     Column("details", String),  # JSON object, redacted
     Column("retryable", BigInteger, nullable=False, server_default=text("0")),
     Column("output_payload", String),
-    Column("output_shown", String),  # JSON of the output's projection where it is small, else null
     Column("evidence", String),  # JSON object, redacted
     Column("attempts", BigInteger, nullable=False),
     Column("generation", BigInteger, nullable=False),
@@ -80,8 +80,8 @@ calls = Table(
     Column("rule_id", String),
     Column("created_at", BigInteger, nullable=False),
     Column("dispatched_at", BigInteger),
-    Column("hard_deadline_at", BigInteger),
     Column("settled_at", BigInteger),
+    Column("settled_by", String),  # execution | late | probe | person | recovery
     Column("delivered_at", BigInteger),
     Column("request_open", BigInteger, nullable=False),  # a request of its subject waits for it in its owner's process
     Column("cancel_requested_at", BigInteger),
@@ -94,11 +94,19 @@ calls = Table(
 Index("calls_run", calls.c.run_id)
 Index("calls_owner", calls.c.owner_id, calls.c.state, sqlite_where=calls.c.state != "settled", postgresql_where=calls.c.state != "settled")  # fmt: skip
 Index("calls_open", calls.c.state, sqlite_where=calls.c.state != "settled", postgresql_where=calls.c.state != "settled")
+_JOINABLE = and_(calls.c.delivered_at.is_(None), calls.c.request_open == 0, calls.c.effect != "read")
 Index(
-    "calls_undelivered",
-    calls.c.tenant, calls.c.subject, calls.c.tool,
-    sqlite_where=calls.c.delivered_at.is_(None), postgresql_where=calls.c.delivered_at.is_(None),
+    "calls_joinable",
+    calls.c.tenant, calls.c.subject, calls.c.tool, calls.c.args_digest,
+    sqlite_where=_JOINABLE, postgresql_where=_JOINABLE,
 )  # fmt: skip
+_WAITING = or_(
+    calls.c.state == "awaiting_approval",
+    calls.c.state == "queued",
+    calls.c.state == "awaiting_external",
+    calls.c.state == "awaiting_reconciliation",
+)
+Index("calls_waiting", calls.c.tenant, calls.c.subject, calls.c.tool, sqlite_where=_WAITING, postgresql_where=_WAITING)
 Index("calls_recent", calls.c.tenant, calls.c.subject, calls.c.created_at)
 Index("calls_parent", calls.c.parent_call_id, sqlite_where=calls.c.parent_call_id.is_not(None), postgresql_where=calls.c.parent_call_id.is_not(None))  # fmt: skip
 
@@ -109,7 +117,7 @@ attempts = Table(
     Column("generation", BigInteger, primary_key=True),
     Column("owner_id", String, nullable=False),
     Column("dispatched_at", BigInteger, nullable=False),
-    Column("hard_deadline_at", BigInteger),
+    Column("hard_deadline_at", BigInteger),  # null: nothing stops its handler for certain
     Column("settled_at", BigInteger),
     Column("outcome", String),
     Column("sent", String),
@@ -142,6 +150,7 @@ payload_chunks = Table(
     Column("payload_id", String, primary_key=True),
     Column("n", BigInteger, primary_key=True),  # from 1
     Column("sealed", LargeBinary, nullable=False),
+    Column("stored_at", BigInteger, nullable=False),  # tells an orphan from a chunk whose payload is on its way
 )
 
 approvals = Table(

@@ -78,6 +78,11 @@ class Adapter(Protocol):
         """True if nothing of an attempt can still act after its deadline (false for code inside our process)."""
         ...
 
+    @property
+    def blocking(self) -> bool:
+        """True if an attempt occupies a worker thread until it really ends; such a handler cannot be interrupted."""
+        ...
+
     async def ready(self) -> None:
         """Connect, start, resolve credentials.
 

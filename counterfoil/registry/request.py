@@ -31,4 +31,5 @@ class CallRequest:
     wait_s: float | None = None
     wait_given: bool = False
     route: Route = Route.DIRECT
+    parent_call_id: str | None = None
     progress: ProgressSink | None = field(default=None, compare=False)

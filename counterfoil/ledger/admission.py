@@ -1,0 +1,230 @@
+"""What stands in the way of a call: the answers that a first record may get instead of being made.
+
+Each is a value; the fact that returns one has changed nothing. Duplicates, keys, unresolved neighbours and held
+resources are looked up here, inside the transaction that would otherwise dispatch or propose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import and_, bindparam, insert, select
+
+from .rows import (
+    EXPIRE_KEYS,
+    INSERT_KEY,
+    SELECT_JOINABLE,
+    SELECT_KEY,
+    SELECT_WAITING,
+    CallRow,
+    KeyRow,
+    get_call,
+)
+from .sql import Fact, Sql, change, fetch, one
+from .states import ENDED, SENT_AND_OPEN, UNRESOLVED, CallState
+from .tables import calls, leases, owners
+
+SHARED = "shared:"
+
+
+class Relation(StrEnum):
+    """How a request relates to the call that it duplicates."""
+
+    REPLAY = "replay"  # the same request; its recorded outcome is the answer
+    JOIN = "join"  # a waiting or undelivered call of which this is the same intent
+    IN_PROGRESS = "in_progress"  # the same key, still under way
+    CONFLICT = "conflict"  # the same key for something else, or a key past its retention
+    AGAIN = "again"  # the same key, and nothing of the first attempt ever left: it may be attempted again
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """Another call that this request is, or collides with."""
+
+    relation: Relation
+    row: CallRow
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A call whose outcome nobody knows yet keeps this one from being sent."""
+
+    row: CallRow
+    resource: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """A healthy call holds one of the resources; waiting helps."""
+
+    row: CallRow
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLapsed:
+    """This process stood still so long that another one declared its lease lapsed: it must register anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What the duplicate rules of design section 6 need to know of a request."""
+
+    tenant: str
+    subject: str
+    tool: str
+    args_digest: str
+    key: str | None
+    is_read: bool
+    direct: bool
+    now: int
+    window: int  # microseconds for which an undelivered settled call is joined
+
+
+class LeaseRow(NamedTuple):
+    """Who holds a resource."""
+
+    call_id: str
+    shared: int
+
+
+SELECT_LEASES: Sql[LeaseRow] = Sql(
+    select(leases.c.call_id, leases.c.shared).where(
+        and_(leases.c.tenant == bindparam("tenant"), leases.c.resource == bindparam("resource"))
+    ),
+    LeaseRow,
+)
+INSERT_LEASE: Sql[Any] = Sql(
+    insert(leases).values({name: bindparam(name) for name in ("tenant", "resource", "call_id", "shared", "taken_at")})
+)
+
+
+class OwnerRow(NamedTuple):
+    """Whether an owner may still act."""
+
+    lapsed_at: int | None
+    ended_at: int | None
+
+
+SELECT_OWNER: Sql[OwnerRow] = Sql(
+    select(owners.c.lapsed_at, owners.c.ended_at).where(owners.c.owner_id == bindparam("owner_id")), OwnerRow
+)
+CALLS_COLUMNS = tuple(calls.c[name] for name in CallRow._fields)
+
+
+def owner_lives(owner_id: str) -> Fact[bool]:
+    """True unless a watcher declared this owner lapsed, or it ended."""
+    row = yield from one(SELECT_OWNER, owner_id=owner_id)
+    return row is not None and row.lapsed_at is None and row.ended_at is None
+
+
+def find_duplicate(who: Neighbours) -> Fact[Duplicate | None]:
+    """The call that this request repeats, by key, by identity with a waiting call, or by a lost answer."""
+    if who.key is not None:
+        bound = yield from one(SELECT_KEY, tenant=who.tenant, subject=who.subject, tool=who.tool, key=who.key)
+        if bound is not None:
+            return (yield from _by_key(bound, who))
+    if who.is_read or not who.direct:
+        return None
+    waiting = yield from fetch(SELECT_WAITING, tenant=who.tenant, subject=who.subject, tool=who.tool)
+    for row in waiting:
+        if row.route != "direct" or row.args_digest != who.args_digest:
+            continue
+        same_key = row.key is not None and row.key == who.key
+        if row.state == CallState.AWAITING_APPROVAL and (row.key is None or who.key is None or same_key):
+            return Duplicate(Relation.JOIN, row)
+        if row.state == CallState.QUEUED and same_key:
+            return Duplicate(Relation.IN_PROGRESS, row)
+    if who.key is not None:
+        return None
+    same = yield from fetch(
+        SELECT_JOINABLE, tenant=who.tenant, subject=who.subject, tool=who.tool, args_digest=who.args_digest
+    )
+    for row in same:
+        if row.settled_at is None or row.settled_at > who.now - who.window:
+            return Duplicate(Relation.JOIN, row)
+    return None
+
+
+def _by_key(bound: KeyRow, who: Neighbours) -> Fact[Duplicate | None]:
+    row = yield from get_call(bound.call_id)
+    assert row is not None, f"key of {bound.call_id} without its call"
+    expired = bound.expires_at is not None and bound.expires_at <= who.now
+    if expired or bound.args_digest != who.args_digest:
+        return Duplicate(Relation.CONFLICT, row)
+    if row.state == CallState.AWAITING_APPROVAL:
+        return Duplicate(Relation.JOIN, row)
+    if row.state == CallState.SETTLED and row.outcome == "retryable_failure" and row.sent == "no":
+        return Duplicate(Relation.AGAIN, row)
+    if row.state in ENDED or row.state in UNRESOLVED:
+        return Duplicate(Relation.REPLAY, row)
+    return Duplicate(Relation.IN_PROGRESS, row)
+
+
+def find_unresolved_sibling(who: Neighbours, *, mine: str | None = None) -> Fact[Unresolved | None]:
+    """For a non-read tool without resources: an unresolved call of the same tool by the same principal."""
+    waiting = yield from fetch(SELECT_WAITING, tenant=who.tenant, subject=who.subject, tool=who.tool)
+    for row in waiting:
+        if row.is_unresolved and row.call_id != mine:
+            return Unresolved(row, None)
+    return None
+
+
+def find_holder(tenant: str, keys: Sequence[str], *, mine: str | None = None) -> Fact[Unresolved | Busy | None]:
+    """Whoever holds one of these resources in a way that excludes us; an unresolved holder is told first."""
+    busy: Busy | None = None
+    for key in keys:
+        shared, resource = key.startswith(SHARED), key.removeprefix(SHARED)
+        held = yield from fetch(SELECT_LEASES, tenant=tenant, resource=resource)
+        for lease in held:
+            if lease.call_id == mine or (shared and lease.shared):
+                continue
+            row = yield from get_call(lease.call_id)
+            assert row is not None, f"lease of {lease.call_id} without its call"
+            if row.is_unresolved:
+                return Unresolved(row, resource)
+            busy = busy or Busy(row, resource)
+    return busy
+
+
+def take_leases(row: CallRow, at: int) -> Fact[None]:
+    """Hold this call's resources until it is settled. The caller has just found them free."""
+    for key in row.resource_keys:
+        held = yield from fetch(SELECT_LEASES, tenant=row.tenant, resource=key.removeprefix(SHARED))
+        if all(lease.call_id != row.call_id for lease in held):
+            yield from change(
+                INSERT_LEASE,
+                tenant=row.tenant,
+                resource=key.removeprefix(SHARED),
+                call_id=row.call_id,
+                shared=int(key.startswith(SHARED)),
+                taken_at=at,
+            )
+
+
+def bind_key(row: CallRow, key: str, at: int) -> Fact[None]:
+    """Bind an idempotency key to a call; it cannot be bound already."""
+    yield from change(
+        INSERT_KEY,
+        tenant=row.tenant,
+        subject=row.subject,
+        tool=row.tool,
+        key=key,
+        call_id=row.call_id,
+        args_digest=row.args_digest,
+        bound_at=at,
+        expires_at=None,
+    )
+
+
+def start_retention(row: CallRow, at: int) -> Fact[None]:
+    """A settled call's key lives for its retention; an unknown call's never expires."""
+    yield from change(EXPIRE_KEYS, of=row.call_id, expires_at=at + row.key_retention)
+
+
+def still_open(row: CallRow) -> bool:
+    """True while something may still come of an attempt."""
+    return row.state in SENT_AND_OPEN

@@ -1,0 +1,91 @@
+"""Small facts beside the life of a call: deliveries, open requests, cancellation flags, refusals.
+
+Nothing here moves a call through its states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, select, update
+
+from ..canonical import JsonObject
+from .chain import Head, append
+from .events import EventType
+from .rows import END_HANDLER, CallRow, get_call, touch
+from .sql import Fact, Sql, change, one
+from .states import SENT_AND_OPEN
+from .tables import calls, events
+
+
+class Delivery(NamedTuple):
+    """A view of this call's settled state was written to the transport for its subject."""
+
+    call_id: str
+    at: int
+
+
+_DELIVERED: Sql[Any] = Sql(
+    update(calls)
+    .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None))
+    .values(delivered_at=bindparam("at"), request_open=0)
+)
+_OPEN: Sql[Any] = Sql(update(calls).where(calls.c.call_id == bindparam("of")).values(request_open=bindparam("open")))
+
+
+class HeadRow(NamedTuple):
+    """The last event of a chain."""
+
+    seq: int
+    hash: bytes
+
+
+_LAST: Sql[HeadRow] = Sql(
+    select(events.c.seq, events.c.hash)
+    .where(events.c.run_id == bindparam("run_id"))
+    .order_by(events.c.seq.desc())
+    .limit(1),
+    HeadRow,
+)
+
+
+def mark_delivered(deliveries: Sequence[Delivery]) -> Fact[None]:
+    """Deliveries that were noted since the last fact; they ride along with the next one."""
+    for delivery in deliveries:
+        yield from change(_DELIVERED, of=delivery.call_id, at=delivery.at)
+
+
+def set_request_open(call_id: str, *, open_: bool) -> Fact[None]:
+    """Whether a request of its subject waits for this call right now."""
+    yield from change(_OPEN, of=call_id, open=int(open_))
+
+
+def request_cancel(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None]:
+    """Set the flag that `guard()` reads, once. Returns the row; a call that has ended or was never sent stays as it is."""
+    row = yield from get_call(call_id)
+    if row is None or row.state not in SENT_AND_OPEN or row.cancel_requested_at is not None:
+        return row
+    return (
+        yield from touch(
+            row,
+            EventType.CANCEL_REQUESTED,
+            at,
+            {"by": by, "reason": reason},
+            cancel_requested_at=at,
+            cancel_requested_by=by,
+            cancel_reason=reason,
+        )
+    )
+
+
+def end_handler(call_id: str, generation: int, at: int) -> Fact[None]:
+    """The handler of an attempt that was given up has come to its end without a word."""
+    yield from change(END_HANDLER, of=call_id, number=generation, at=at)
+
+
+def append_to(run_id: str, tenant: str, event: EventType, at: int, data: JsonObject) -> Fact[None]:
+    """An event of a chain that has no row of its own, such as a process's refusals of a day."""
+    last = yield from one(_LAST, run_id=run_id)
+    head = Head(run_id, last.seq, last.hash) if last else Head.new(run_id)
+    yield from append(head, tenant=tenant, call_id=None, type=event, at=at, data=data)

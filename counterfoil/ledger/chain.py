@@ -1,0 +1,145 @@
+"""The hash chain of a run: what an event's body is, how it is linked to the one before, and the step that adds one.
+
+    hash = SHA-256(0x00 || prev || body)        first prev = SHA-256(run id)
+
+The body is canonical JSON and holds everything that the row's columns say, so the hash covers them. Only additions
+are here; whole chains are checked in `verify`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from sqlalchemy import bindparam, desc, select
+
+from ..canonical import JsonObject, canonical
+from .errors import DamagedChainError
+from .events import EventType
+from .sql import Fact, Sql, change, one
+from .storable import storable
+from .tables import events
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Event(NamedTuple):
+    """A row of the events table."""
+
+    run_id: str
+    seq: int
+    call_id: str | None
+    tenant: str
+    type: str
+    at: int
+    body: str
+    prev: bytes
+    hash: bytes
+
+
+class Head(NamedTuple):
+    """The end of a chain: its last `seq` (0: none yet) and hash. `at` is the last event's time, None if not known."""
+
+    run_id: str
+    seq: int
+    hash: bytes
+    at: int | None = None
+
+    @classmethod
+    def new(cls, run_id: str) -> Head:
+        """The head of a chain that has no event yet."""
+        return cls(run_id, 0, first_prev(run_id), 0)
+
+
+class _Last(NamedTuple):
+    seq: int
+    at: int
+    hash: bytes
+
+
+COLUMNS: Final = (
+    events.c.run_id, events.c.seq, events.c.call_id, events.c.tenant, events.c.type,
+    events.c.at, events.c.body, events.c.prev, events.c.hash,
+)  # fmt: skip
+INSERT_EVENT = Sql(events.insert().values({column.name: bindparam(column.name) for column in COLUMNS}))
+SELECT_LAST = Sql(
+    select(events.c.seq, events.c.at, events.c.hash)
+    .where(events.c.run_id == bindparam("run", type_=events.c.run_id.type))
+    .order_by(desc(events.c.seq))
+    .limit(1),
+    _Last,
+)
+
+
+def first_prev(run_id: str) -> bytes:
+    """What the first event of a run is linked to."""
+    return hashlib.sha256(run_id.encode(errors="surrogatepass")).digest()
+
+
+def link(prev: bytes, body: bytes) -> bytes:
+    """The hash of an event."""
+    return hashlib.sha256(b"\0" + prev + body).digest()
+
+
+def rfc3339(at: int) -> str:
+    """Microseconds since 1970 as RFC 3339 in UTC, nothing lost."""
+    moment = _EPOCH + timedelta(microseconds=at)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def body_of(head: Head, *, tenant: str, call_id: str | None, type: EventType, at: int, data: JsonObject) -> str:  # noqa: A002 (the column's name)
+    """The body of the event that follows `head`."""
+    body: JsonObject = {
+        "run_id": head.run_id, "seq": head.seq + 1, "type": type.value, "at": rfc3339(at),
+        "call_id": call_id, "tenant": tenant, "data": data,
+    }  # fmt: skip
+    try:
+        return canonical(body).decode()
+    except (ValueError, TypeError, RecursionError):  # content can never keep an event from being stored
+        return canonical(storable(body)).decode()
+
+
+def append(
+    head: Head,
+    *,
+    tenant: str,
+    call_id: str | None,
+    type: EventType,  # noqa: A002 (the column's name)
+    at: int,
+    data: JsonObject,
+) -> Fact[Head]:
+    """Add one event and give the new head. Its time never lies before the last one's, whatever the clock did.
+
+    Raises:
+        DamagedChainError: the chain does not end where `head` says; nothing was changed.
+    """
+    last_at = head.at
+    if last_at is None:
+        last_at = yield from _check_last(head)
+    at = max(at, last_at)
+    body = body_of(head, tenant=tenant, call_id=call_id, type=type, at=at, data=data)
+    new = Head(head.run_id, head.seq + 1, link(head.hash, body.encode()), at)
+    yield from change(
+        INSERT_EVENT,
+        run_id=new.run_id, seq=new.seq, call_id=call_id, tenant=tenant, type=type.value,
+        at=at, body=body, prev=head.hash, hash=new.hash,
+    )  # fmt: skip
+    return new
+
+
+def head_of(run_id: str) -> Fact[Head]:
+    """The head of a run as its events have it."""
+    last = yield from one(SELECT_LAST, run=run_id)
+    return Head.new(run_id) if last is None else Head(run_id, last.seq, last.hash, last.at)
+
+
+def _check_last(head: Head) -> Fact[int]:
+    last = yield from one(SELECT_LAST, run=head.run_id)
+    if head.seq == 0 and last is None:
+        return 0
+    if last is None or last.seq < head.seq:
+        raise DamagedChainError(head.run_id, head.seq, "the last event is missing")
+    if last.seq > head.seq or last.hash != head.hash:
+        raise DamagedChainError(head.run_id, last.seq, "the last event is not the one that the state names")
+    return last.at

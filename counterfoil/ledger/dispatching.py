@@ -1,0 +1,323 @@
+"""T1: the durable record of an attempt, committed before the tool's code runs, with every guard in the same transaction.
+
+`dispatch_new` makes a direct call's first row; `dispatch_queued` sends a call that already has one (decided, retried,
+resent, or told to its caller as queued). `enqueue` gives a call its row while it still waits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from ..canonical import JsonObject
+from .admission import (
+    Busy,
+    Duplicate,
+    Neighbours,
+    OwnerLapsed,
+    Relation,
+    Unresolved,
+    bind_key,
+    find_duplicate,
+    find_holder,
+    find_unresolved_sibling,
+    owner_lives,
+    take_leases,
+)
+from .bookkeeping import Delivery, mark_delivered
+from .events import EventType
+from .rows import (
+    INSERT_ATTEMPT,
+    SELECT_APPROVAL,
+    SELECT_ATTEMPTS,
+    UPDATE_APPROVAL,
+    ApprovalRow,
+    AttemptRow,
+    CallRow,
+    create,
+    get_call,
+    move,
+)
+from .sealing import Sealed, store
+from .sql import Fact, Sql, change, fetch, one
+from .states import CallState, Move
+from .tables import budgets
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a call takes from one budget; `limit` and `amount` in the budget's own unit, cost in millionths."""
+
+    scope: str
+    kind: str
+    window_start: int
+    amount: int
+    limit: int
+    resets_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One crossing of the boundary, about to be made."""
+
+    owner_id: str
+    at: int
+    hard_deadline_at: int | None
+    request_open: bool
+    charges: Sequence[Charge] = ()
+    deliveries: Sequence[Delivery] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """T1 is made; the adapter may be called once."""
+
+    row: CallRow
+
+
+@dataclass(frozen=True, slots=True)
+class OverBudget:
+    """A budget has not enough left."""
+
+    charge: Charge
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalGone:
+    """The approval that this attempt needs cannot be consumed (any more)."""
+
+    approval: ApprovalRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The call is no longer where the caller left it: decided, cancelled or taken by somebody else."""
+
+    row: CallRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class LateFound:
+    """An earlier attempt has reported after all: read that before anything is sent again."""
+
+    row: CallRow
+
+
+NotDispatched: TypeAlias = LateFound | Duplicate | Unresolved | Busy | OverBudget | OwnerLapsed | ApprovalGone | Moved
+
+_USED: Sql[tuple[int]] = Sql(
+    select(budgets.c.used).where(
+        budgets.c.scope == bindparam("scope"),
+        budgets.c.kind == bindparam("kind"),
+        budgets.c.window_start == bindparam("window_start"),
+    ),
+    lambda used: (used,),
+)
+_spend = upsert(budgets).values({name: bindparam(name) for name in ("scope", "kind", "window_start", "used")})
+_SPEND: Sql[Any] = Sql(
+    _spend.on_conflict_do_update(
+        index_elements=["scope", "kind", "window_start"], set_={"used": budgets.c.used + _spend.excluded.used}
+    )
+)
+_GIVE_BACK: Sql[Any] = Sql(
+    update(budgets)
+    .where(
+        budgets.c.scope == bindparam("of_scope"),
+        budgets.c.kind == bindparam("of_kind"),
+        budgets.c.window_start == bindparam("of_window"),
+    )
+    .values(used=budgets.c.used - bindparam("amount"))
+)
+
+
+def look(who: Neighbours, keys: Sequence[str]) -> Fact[Duplicate | Unresolved | Busy | None]:
+    """Everything that stands in the way of a new call, before it waits for anything."""
+    duplicate = yield from find_duplicate(who)
+    if duplicate is not None:
+        return duplicate
+    return (yield from _neighbours(who, keys))
+
+
+def dispatch_new(row: CallRow, who: Neighbours, arguments: Sealed, attempt: Attempt) -> Fact[Dispatched | NotDispatched]:
+    """T1 of a call that has no row yet."""
+    yield from mark_delivered(attempt.deliveries)
+    if not (yield from owner_lives(attempt.owner_id)):
+        return OwnerLapsed()
+    stop = (yield from look(who, row.resource_keys)) or (yield from _afford(attempt.charges))
+    if stop is not None:
+        return stop
+    yield from store(arguments)
+    made = yield from create(
+        row, Move.DISPATCH, EventType.DISPATCHED, _t1(row, 1, attempt, arguments), **_dispatched(1, attempt)
+    )
+    yield from _cross(made, attempt)
+    if row.key is not None:
+        yield from bind_key(made, row.key, attempt.at)
+    return Dispatched(made)
+
+
+def enqueue(row: CallRow, who: Neighbours, arguments: Sealed, at: int) -> Fact[CallRow | Duplicate | Unresolved]:
+    """A call that goes on waiting gets its row, so that its caller can be told `queued`."""
+    duplicate = yield from find_duplicate(who)
+    if duplicate is not None:
+        return duplicate
+    stop = yield from _neighbours(who, row.resource_keys)
+    if isinstance(stop, Unresolved):
+        return stop
+    yield from store(arguments)
+    return (yield from create(row, Move.ENQUEUE, EventType.QUEUED, _facts(row, arguments.commitment), request_open=0))
+
+
+def dispatch_queued(
+    call_id: str, attempt: Attempt, *, digest: str | None, siblings: bool
+) -> Fact[Dispatched | NotDispatched]:
+    """T1 of a call that has a row; `digest` is what its approval must be bound to, None if it needs none.
+
+    `siblings` is true for a non-read tool without resources: an unresolved call of the same tool then refuses it.
+    """
+    yield from mark_delivered(attempt.deliveries)
+    row = yield from get_call(call_id)
+    if row is None or row.state != CallState.QUEUED or row.owner_id != attempt.owner_id or row.cancel_requested_at:
+        return Moved(row)
+    if not (yield from owner_lives(attempt.owner_id)):
+        return OwnerLapsed()
+    if row.generation and (yield from _reported_late(call_id)):
+        return LateFound(row)
+    approval: ApprovalRow | None = None
+    if digest is not None:
+        approval = yield from _consumable(row, digest, attempt.at)
+        if approval is None:
+            return ApprovalGone((yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")))
+    stop = yield from _in_the_way(row, siblings=siblings)
+    stop = stop or (yield from _afford(attempt.charges if row.generation == 0 else ()))
+    if stop is not None:
+        return stop
+    if approval is not None and approval.state == "approved":
+        yield from change(
+            UPDATE_APPROVAL, of=approval.approval_id, was="approved", **_kept(approval) | {"state": "consumed"}
+        )
+    number = row.generation + 1
+    sent = yield from move(
+        row, Move.DISPATCH, EventType.DISPATCHED, attempt.at, _t1(row, number, attempt, None), **_dispatched(number, attempt)
+    )
+    yield from _cross(sent, attempt)
+    if row.key is not None and row.generation == 0:
+        yield from bind_key(sent, row.key, attempt.at)
+    return Dispatched(sent)
+
+
+def _neighbours(who: Neighbours, keys: Sequence[str], mine: str | None = None) -> Fact[Unresolved | Busy | None]:
+    if keys:
+        return (yield from find_holder(who.tenant, keys, mine=mine))
+    if not who.is_read and who.direct:
+        return (yield from find_unresolved_sibling(who, mine=mine))
+    return None
+
+
+def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved | Busy | None]:
+    who = Neighbours(
+        row.tenant, row.subject, row.tool, row.args_digest, row.key, row.is_read, siblings, now=0, window=0
+    )
+    if row.key is not None and row.generation == 0:
+        duplicate = yield from find_duplicate(who)
+        if duplicate is not None and duplicate.row.call_id != row.call_id:
+            return Duplicate(Relation.CONFLICT, duplicate.row)
+    return (yield from _neighbours(who, row.resource_keys, mine=row.call_id))
+
+
+def _reported_late(call_id: str) -> Fact[bool]:
+    crossings = yield from fetch(SELECT_ATTEMPTS, call_id=call_id)
+    return any(crossing.late is not None for crossing in crossings)
+
+
+def _consumable(row: CallRow, digest: str, at: int) -> Fact[ApprovalRow | None]:
+    found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
+    fits = (
+        found is not None
+        and found.call_id == row.call_id
+        and found.digest == digest
+        and found.state == ("consumed" if row.generation else "approved")
+        and found.execute_until is not None
+        and at <= found.execute_until
+    )
+    return found if fits else None
+
+
+def _kept(approval: ApprovalRow) -> dict[str, Any]:
+    return {
+        name: getattr(approval, name)
+        for name in ("state", "execute_until", "decided_at", "decided_by", "strength", "via", "note", "superseded_by")
+    }
+
+
+def _afford(charges: Sequence[Charge]) -> Fact[OverBudget | None]:
+    for charge in charges:
+        found = yield from one(_USED, scope=charge.scope, kind=charge.kind, window_start=charge.window_start)
+        used = found[0] if found else 0
+        if used + charge.amount > charge.limit:
+            return OverBudget(charge, used)
+    for charge in charges:
+        yield from change(
+            _SPEND, scope=charge.scope, kind=charge.kind, window_start=charge.window_start, used=charge.amount
+        )
+    return None
+
+
+def give_back(charge: Charge, amount: int) -> Fact[None]:
+    """Return what was reserved and not used."""
+    yield from change(
+        _GIVE_BACK, of_scope=charge.scope, of_kind=charge.kind, of_window=charge.window_start, amount=amount
+    )
+
+
+def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:
+    yield from take_leases(row, attempt.at)
+    crossing = AttemptRow(
+        row.call_id, row.generation, attempt.owner_id, attempt.at, attempt.hard_deadline_at, None, None, None, None, None, None
+    )  # fmt: skip
+    yield from change(INSERT_ATTEMPT, **crossing._asdict())
+
+
+def _dispatched(number: int, attempt: Attempt) -> dict[str, Any]:
+    return {
+        "attempts": number,
+        "generation": number,
+        "owner_id": attempt.owner_id,
+        "dispatched_at": attempt.at,
+        "request_open": int(attempt.request_open),
+        "sent": "unknown",
+        "not_before": None,
+        "outcome": None,
+        "code": None,
+        "message": None,
+        "details": None,
+    }
+
+
+def _facts(row: CallRow, commitment: str | None) -> JsonObject:
+    shown: JsonObject = {
+        "tool": row.tool,
+        "version": row.version,
+        "schema_digest": row.schema_digest,
+        "effect": row.effect,
+        "subject": row.subject,
+        "client": row.client,
+        "route": row.route,
+        "action_id": row.action_id,
+        "args_digest": row.args_digest,
+        "arguments": json.loads(row.args_shown),
+        "commitment": commitment,
+    }
+    return shown
+
+
+def _t1(row: CallRow, number: int, attempt: Attempt, arguments: Sealed | None) -> JsonObject:
+    data = _facts(row, arguments.commitment if arguments else None) if number == 1 else {"action_id": row.action_id}
+    data |= {"attempt": number, "owner": attempt.owner_id, "approval_id": row.approval_id, "rule_id": row.rule_id}
+    return {name: value for name, value in data.items() if value is not None}

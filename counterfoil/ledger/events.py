@@ -1,0 +1,38 @@
+"""The closed list of what an event can say. A verifier and a console know every type by name; there are no others."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class EventType(StrEnum):
+    """What happened."""
+
+    REFUSED = "refused"  # a rule said no before anything was sent
+    REFUSALS_COUNTED = "refusals_counted"  # more refusals of one subject than are written out
+    PROPOSED = "proposed"  # a person must decide
+    DECIDED = "decided"
+    SUPERSEDED = "superseded"  # a proposal replaced by a fresh one
+    EXPIRED = "expired"
+    QUEUED = "queued"
+    DISPATCHED = "dispatched"  # T1
+    OBSERVED = "observed"  # a closed-world read, T1 and T2 in one
+    SETTLED = "settled"  # T2
+    RETRIED = "retried"  # an attempt is known not to have taken effect; another one follows
+    LOST = "lost"  # T1 without T2: nobody here knows
+    PROBED = "probed"
+    TAKEN_OVER = "taken_over"  # another owner carries the call on
+    LATE_SETTLEMENT = "late_settlement"  # evidence from a superseded attempt
+    CONTRADICTION = "contradiction"  # late evidence against what was settled
+    REOPENED = "reopened"
+    RESOLVED = "resolved"  # a person's word
+    CANCEL_REQUESTED = "cancel_requested"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"  # its caller is gone before anything was sent
+    ACCEPTED = "accepted"  # the far side has it and still works
+    HANDLER_ENDED = "handler_ended"
+    DELIVERED = "delivered"
+    JOINED = "joined"  # an identical request takes part in a call that is there already
+    OWNER_STARTED = "owner_started"
+    OWNER_LAPSED = "owner_lapsed"
+    OWNER_ENDED = "owner_ended"

@@ -1,0 +1,82 @@
+"""What is asked of the ledger outside of facts: views of calls, events, approvals. Read only, paged, never on a write's way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, func, select, text
+
+from .rows import ApprovalRow, AttemptRow, CallRow
+from .sql import Sql
+from .tables import approvals, attempts, calls, events
+
+EVENT_PAGE = 200
+LIST_PAGE = 50
+
+_CALL = [calls.c[name] for name in CallRow._fields]
+_APPROVAL = [approvals.c[name] for name in ApprovalRow._fields]
+_MINE = (calls.c.tenant == bindparam("tenant"), calls.c.subject == bindparam("subject"))
+
+
+class EventRow(NamedTuple):
+    """One event as a person or a client may see it; `body` is canonical JSON, redacted when it was written."""
+
+    seq: int
+    type: str
+    at: int
+    body: str
+
+
+CALL: Sql[CallRow] = Sql(select(*_CALL).where(calls.c.call_id == bindparam("call_id")), CallRow)
+ATTEMPTS: Sql[AttemptRow] = Sql(
+    select(*[attempts.c[name] for name in AttemptRow._fields])
+    .where(attempts.c.call_id == bindparam("call_id"))
+    .order_by(attempts.c.generation),
+    AttemptRow,
+)
+EVENTS: Sql[EventRow] = Sql(
+    select(events.c.seq, events.c.type, events.c.at, events.c.body)
+    .where(events.c.run_id == bindparam("run_id"), events.c.seq > bindparam("after_seq"))
+    .order_by(events.c.seq)
+    .limit(EVENT_PAGE + 1),
+    EventRow,
+)
+APPROVAL: Sql[ApprovalRow] = Sql(
+    select(*_APPROVAL).where(approvals.c.approval_id == bindparam("approval_id")), ApprovalRow
+)
+PENDING: Sql[ApprovalRow] = Sql(
+    select(*_APPROVAL).where(text("approvals.state = 'pending'")).order_by(approvals.c.requested_at).limit(LIST_PAGE),
+    ApprovalRow,
+)
+RECENT_APPROVALS: Sql[ApprovalRow] = Sql(
+    select(*_APPROVAL).order_by(approvals.c.requested_at.desc()).limit(LIST_PAGE), ApprovalRow
+)
+PENDING_OF_TENANT: Sql[ApprovalRow] = Sql(
+    select(*_APPROVAL)
+    .where(approvals.c.tenant == bindparam("tenant"), text("approvals.state = 'pending'"))
+    .order_by(approvals.c.requested_at)
+    .limit(LIST_PAGE),
+    ApprovalRow,
+)
+UNRESOLVED: Sql[CallRow] = Sql(
+    select(*_CALL)
+    .where(*_MINE, text("(calls.state = 'awaiting_external' OR calls.state = 'awaiting_reconciliation')"))
+    .order_by(calls.c.created_at)
+    .limit(LIST_PAGE),
+    CallRow,
+)
+RECENT: Sql[CallRow] = Sql(
+    select(*_CALL)
+    .where(*_MINE, calls.c.route == "direct")
+    .order_by(calls.c.created_at.desc())
+    .limit(LIST_PAGE),
+    CallRow,
+)
+UNDELIVERED: Sql[tuple[int]] = Sql(
+    select(func.count())
+    .select_from(calls)
+    .where(*_MINE, text("calls.delivered_at IS NULL AND calls.effect != 'read'"), calls.c.settled_at > bindparam("since")),
+    lambda n: (n,),
+)
+
+

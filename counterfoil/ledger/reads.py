@@ -1,0 +1,108 @@
+"""Reads: their own connections, opened at the first read, that can change nothing and never wait for the writer.
+
+A transaction lives no longer than one question, so that no reader keeps the write-ahead log from being folded back.
+Belongs to the event loop that uses it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from sqlalchemy.sql import ClauseElement
+
+from .sql import Fact, Sql
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+R = TypeVar("R", bound=tuple[Any, ...])
+T = TypeVar("T")
+_CONNECTIONS = 4  # each has a thread; further readers wait
+
+
+class Reads:
+    """Questions to the ledger."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._engine: AsyncEngine | None = None
+        self._hint: AsyncConnection | None = None
+
+    @overload
+    async def fetch(self, statement: Sql[R], **params: Any) -> list[R]: ...
+    @overload
+    async def fetch(self, statement: ClauseElement, **params: Any) -> list[Row[Any]]: ...
+    async def fetch(self, statement: Sql[R] | ClauseElement, **params: Any) -> list[R] | list[Row[Any]]:  # noqa: ANN401 (a column's value)
+        """All rows of one statement."""
+        async with self._connect().connect() as connection:
+            if isinstance(statement, Sql):
+                return await _rows(connection, statement, params)
+            return list((await connection.execute(cast("Any", statement), params)).all())
+
+    async def look(self, make: Callable[[], Fact[T]]) -> T:
+        """Carry out a fact that only reads; all it sees is of one moment."""
+        fact = make()
+        async with self._connect().connect() as connection:
+            await connection.exec_driver_sql("BEGIN")
+            try:
+                sql, params = next(fact)
+                while True:
+                    cursor = await connection.exec_driver_sql(sql.text, sql.positional(params))
+                    sql, params = fact.send([tuple(row) for row in cursor.all()])
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                fact.close()
+                await connection.exec_driver_sql("ROLLBACK")
+
+    async def data_version(self) -> int:
+        """A number that changes whenever anybody, this process included, has changed the file. Cheap; only a hint."""
+        if self._hint is None:
+            self._hint = await self._connect().connect()
+        version: int = (await self._hint.exec_driver_sql("PRAGMA data_version")).scalar_one()
+        return version
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._hint is not None:
+            await self._hint.close()
+            self._hint = None
+        if self._engine is not None:
+            await self._engine.dispose()
+            self._engine = None
+
+    def _connect(self) -> AsyncEngine:
+        if self._engine is None:
+            from sqlalchemy import URL, event  # noqa: PLC0415 (the async engine costs a start 60 ms; reads come later)
+            from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415
+
+            url = URL.create(
+                "sqlite+aiosqlite", database=self._path.absolute().as_uri(), query={"uri": "true", "mode": "ro"}
+            )
+            self._engine = create_async_engine(
+                url,
+                isolation_level="AUTOCOMMIT",
+                pool_size=_CONNECTIONS,
+                max_overflow=0,
+                pool_reset_on_return=None,
+                connect_args={"timeout": 5.0},
+            )
+            event.listen(self._engine.sync_engine, "connect", _only_reads)
+        return self._engine
+
+
+async def _rows(connection: AsyncConnection, sql: Sql[R], params: dict[str, Any]) -> list[R]:
+    make = sql.row
+    assert make is not None
+    cursor = await connection.exec_driver_sql(sql.text, sql.positional(params))
+    return [make(*row) for row in cursor.all()]
+
+
+def _only_reads(connection: Any, _: Any) -> None:  # noqa: ANN401 (SQLAlchemy's own event types)
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA query_only = 1")
+    cursor.close()

@@ -1,0 +1,261 @@
+"""What is done about calls whose owner is gone or whose outcome is unknown: taking over, claiming, resolving.
+
+Only calls of owners that ended or whose lapse was declared are touched; the decision what to do with one is made by
+the runtime and handed in as a value.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, or_, select, text
+
+from ..canonical import JsonObject
+from .admission import owner_lives
+from .bookkeeping import Delivery, mark_delivered
+from .events import EventType
+from .rows import SELECT_ATTEMPT, CallRow, get_call, move, touch
+from .settling import Settlement, conclude, release
+from .sql import Fact, Sql, fetch, one
+from .states import UNRESOLVED, CallState, Move
+from .tables import approvals, attempts, calls, owners
+
+PAGE = 200
+
+
+class CallId(NamedTuple):
+    """The name of a call."""
+
+    call_id: str
+
+
+_OPEN_STATES = text("calls.state != 'settled' AND calls.state != 'refused'")
+
+ORPHANS: Sql[CallId] = Sql(
+    select(calls.c.call_id)
+    .select_from(calls.join(owners, owners.c.owner_id == calls.c.owner_id))
+    .where(
+        _OPEN_STATES,
+        or_(calls.c.state == "dispatched", calls.c.state == "queued"),
+        or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None)),
+    )
+    .order_by(calls.c.created_at)
+    .limit(PAGE),
+    CallId,
+)
+"""Calls under way whose owner is gone."""
+
+OWNED: Sql[CallId] = Sql(
+    select(calls.c.call_id).where(
+        calls.c.owner_id == bindparam("owner_id"),
+        _OPEN_STATES,
+        or_(calls.c.state == "dispatched", calls.c.state == "queued"),
+    ),
+    CallId,
+)
+"""Calls under way that this owner must know of."""
+
+UNCLAIMED: Sql[CallId] = Sql(
+    select(calls.c.call_id)
+    .where(_OPEN_STATES, calls.c.state == "queued", calls.c.owner_id.is_(None))
+    .order_by(calls.c.created_at)
+    .limit(PAGE),
+    CallId,
+)
+"""Calls that a decision queued and nobody has taken up."""
+
+LATE: Sql[CallId] = Sql(
+    select(calls.c.call_id)
+    .select_from(calls.join(attempts, attempts.c.call_id == calls.c.call_id))
+    .where(_OPEN_STATES, calls.c.state == "awaiting_reconciliation", attempts.c.late.is_not(None))
+    .limit(PAGE),
+    CallId,
+)
+"""Unresolved calls that have a late settlement to be read."""
+
+
+class ApprovalId(NamedTuple):
+    """The name of an approval."""
+
+    approval_id: str
+
+
+DUE: Sql[ApprovalId] = Sql(
+    select(approvals.c.approval_id)
+    .where(text("approvals.state = 'pending'"), approvals.c.expires_at < bindparam("now"))
+    .order_by(approvals.c.expires_at)
+    .limit(PAGE),
+    ApprovalId,
+)
+"""Undecided proposals past their time."""
+
+class TakenOver(NamedTuple):
+    """A call that was under way under a lost owner, as it is now, and whether its last attempt had no settlement."""
+
+    row: CallRow
+    was_dispatched: bool
+
+
+def take_over(call_id: str, owner_id: str, at: int) -> Fact[TakenOver | None]:
+    """Take a call from an owner that is gone; None if it moved, or its owner lives after all.
+
+    Dispatched: its outcome is unknown from here on, under the new owner. Queued by a decision: the new owner carries
+    it on. Any other: its caller is gone and may ask again; where an attempt was known to be without effect, that
+    attempt's outcome stands.
+    """
+    row = yield from get_call(call_id)
+    if row is None or row.owner_id is None or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
+        return None
+    if (yield from owner_lives(row.owner_id)):
+        return None
+    data: JsonObject = {"from": row.owner_id, "to": owner_id}
+    if row.state == CallState.DISPATCHED:
+        lost = yield from move(
+            row,
+            Move.LOSE,
+            EventType.TAKEN_OVER,
+            at,
+            data,
+            owner_id=owner_id,
+            outcome="ambiguous",
+            code="ambiguous",
+            message="The server that sent it stopped before the outcome was recorded.",
+            request_open=0,
+        )
+        return TakenOver(lost, was_dispatched=True)
+    if row.by_decision or row.sent == "unknown":
+        taken = yield from touch(row, EventType.TAKEN_OVER, at, data, owner_id=owner_id, request_open=0)
+        return TakenOver(taken, was_dispatched=False)
+    return TakenOver((yield from _abandon(row, at, data)), was_dispatched=False)
+
+
+def abandon(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
+    """A call of our own that nothing in this process follows: its adapter was never called after its record.
+
+    That is so where the answer to a commit was lost. A dispatched one settles as not sent.
+    """
+    row = yield from get_call(call_id)
+    if row is None or row.owner_id != owner_id or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
+        return None
+    if row.by_decision and row.state == CallState.QUEUED:
+        return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
+    return (yield from _abandon(row, at, {"owner": owner_id}))
+
+
+def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
+    """Take up a queued call that nobody owns; None if somebody was quicker."""
+    row = yield from get_call(call_id)
+    if row is None or row.state != CallState.QUEUED or row.owner_id is not None:
+        return None
+    if not (yield from owner_lives(owner_id)):
+        return None
+    return (yield from touch(row, EventType.TAKEN_OVER, at, {"to": owner_id}, owner_id=owner_id))
+
+
+def note_probe(call_id: str, revision: int, answer: str, probe_call_id: str, at: int) -> Fact[CallRow | None]:
+    """What a probe answered, as an event of the call it asked about; None if that moved meanwhile."""
+    row = yield from get_call(call_id)
+    if row is None or row.revision != revision:
+        return None
+    return (yield from touch(row, EventType.PROBED, at, {"answer": answer, "probe": probe_call_id}))
+
+
+def resolve(
+    call_id: str, revision: int, settlement: Settlement, *, word: JsonObject | None = None, deliveries: tuple[Delivery, ...] = ()
+) -> Fact[CallRow | None]:
+    """Settle an unresolved call by what a probe, a person or recovery established; None if it moved meanwhile.
+
+    `word` is who said so, on what evidence; it becomes part of the event's chain before the settlement.
+    """
+    yield from mark_delivered(deliveries)
+    row = yield from get_call(call_id)
+    if row is None or row.revision != revision or row.state not in UNRESOLVED:
+        return None
+    if word is not None:
+        row = yield from touch(row, EventType.RESOLVED, settlement.at, word)
+    return (yield from conclude(row, settlement))
+
+
+def note_word(call_id: str, revision: int, word: JsonObject, at: int) -> Fact[CallRow | None]:
+    """A person's word that settles nothing (`still_unknown`); None if the call moved meanwhile."""
+    row = yield from get_call(call_id)
+    if row is None or row.revision != revision:
+        return None
+    return (yield from touch(row, EventType.RESOLVED, at, word))
+
+
+def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject) -> Fact[CallRow | None]:
+    """Queue an unresolved call to be sent again, because a rule says that it is safe; None if it moved meanwhile.
+
+    It stays unresolved for everybody else until the next attempt has settled.
+    """
+    row = yield from get_call(call_id)
+    if row is None or row.revision != revision or row.state not in UNRESOLVED:
+        return None
+    return (
+        yield from move(
+            row, Move.RESEND, EventType.QUEUED, at, why, owner_id=owner_id, by_decision=1, sent="unknown", outcome=None, code=None
+        )
+    )
+
+
+def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
+    """The key of a call of which nothing ever left came again: the same call, its next attempt. None if it moved."""
+    row = yield from get_call(call_id)
+    if row is None or row.state != CallState.SETTLED or row.outcome != "retryable_failure" or row.sent != "no":
+        return None
+    return (
+        yield from move(
+            row,
+            Move.RESEND,
+            EventType.QUEUED,
+            at,
+            {"why": "its key came again and nothing of it had left"},
+            owner_id=owner_id,
+            by_decision=0,
+            settled_at=None,
+            settled_by=None,
+            delivered_at=None,
+            outcome=None,
+            code=None,
+            message=None,
+            request_open=1,
+        )
+    )
+
+
+def last_attempt(call_id: str, generation: int) -> Fact[Any]:
+    """The row of one attempt."""
+    return (yield from one(SELECT_ATTEMPT, call_id=call_id, generation=generation))
+
+
+def list_calls(sql: Sql[CallId], **params: Any) -> Fact[list[str]]:  # noqa: ANN401 (columns)
+    """The ids that one of this module's questions finds."""
+    return [row.call_id for row in (yield from fetch(sql, **params))]
+
+
+def list_due(now: int) -> Fact[list[str]]:
+    """The undecided proposals past their time."""
+    return [row.approval_id for row in (yield from fetch(DUE, now=now))]
+
+
+def _abandon(row: CallRow, at: int, data: JsonObject) -> Fact[CallRow]:
+    done = yield from move(
+        row,
+        Move.ABANDON if row.state == CallState.QUEUED else Move.SETTLE,
+        EventType.ABANDONED,
+        at,
+        data,
+        outcome="retryable_failure" if row.generation and row.state == CallState.QUEUED else "permanent_failure",
+        sent="no",
+        code="unavailable",
+        retryable=1,
+        message="Nothing was sent, and whoever asked is gone. Ask again if it is still wanted.",
+        details=json.dumps({"reason": "interrupted"}),
+        settled_at=at,
+        settled_by="recovery",
+        request_open=0,
+    )
+    yield from release(done, at)
+    return done

@@ -1,0 +1,158 @@
+"""The projection: the only form of content that events, logs, pages and exports may hold.
+
+A value is hidden for its place (a marked JSON Pointer, `*` for any item or member), for its name (password, token,
+cookie, ... in any letter case, wherever it is), or for its shape (see `shapes`). What hides it is
+{"redacted": true, "length": n, "commit": c}, where equal values have equal `c` in one ledger and nobody without its
+key can test a guess; inside a longer text it is [redacted:n:c]. What is too large is cut:
+{"cut": true, "length": n, "start": text} for a text, a last item {"cut": true, "items": n} in a list and a member
+"..." with {"cut": true, "members": n} in an object. Redaction never changes what a tool receives, or a digest.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from ..canonical import JsonValue, canonical
+from .shapes import SHAPES, is_random
+from .storable import DEPTH, storable, storable_leaf, storable_text
+
+LIMIT_BYTES: Final = 4096
+TEXT_LIMIT: Final = 500
+_NAME_LIMIT: Final = 128
+_START: Final = 200
+_LOOK_AHEAD: Final = 4096  # a secret across the place of the cut is still seen whole
+_NAMES: Final = re.compile(
+    r"password|passwd|passphrase|authorization|cookie|secret(?!ary)|credential|apikey|privatekey|accesskey|signingkey|"
+    r"encryptionkey|sessionkey|token$|^pwd$|pwd$|^auth$|^jwt$|^bearer$|^pin$|^cvv$|^cvc$|^otp$|^sessionid$"
+)
+_NOT_ALNUM: Final = re.compile(r"[^a-z0-9]+")
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+Path = tuple[str, ...]
+
+
+def project(
+    value: JsonValue, sensitive: Sequence[str] = (), limit_bytes: int = LIMIT_BYTES, *, key: bytes
+) -> JsonValue:
+    """The redacted and bounded form of a value. `key` makes the commitments; `Ledger.project` hands in its own.
+
+    The result's canonical form stays within a few hundred bytes of `limit_bytes`, and can always be stored.
+    """
+    return _Projector(key, limit_bytes).value(value, [_pointer(one) for one in sensitive], DEPTH)
+
+
+def redact_text(text: str, limit: int = TEXT_LIMIT) -> str:
+    """A message without secrets and control characters, at most `limit` characters long."""
+    seen = storable_text(text[: limit + _LOOK_AHEAD])
+    for shape in SHAPES:
+        seen = shape.sub(lambda _: "[redacted]", seen)
+    seen = _RUN.sub(lambda run: "[redacted]" if is_random(run[0]) else run[0], seen)
+    seen = _CONTROL.sub("", seen)
+    return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a member of this name is hidden whatever it holds."""
+    return _NAMES.search(_NOT_ALNUM.sub("", name.lower())) is not None
+
+
+_RUN: Final = re.compile(r"[A-Za-z0-9+/_=-]{32,512}")
+
+
+class _Projector:
+    """One projection: counts down the bytes that are left."""
+
+    def __init__(self, key: bytes, limit_bytes: int) -> None:
+        self._key = key
+        self._left = limit_bytes
+
+    def value(self, value: JsonValue, marked: list[Path], depth: int) -> JsonValue:
+        if () in marked and value is not None:
+            return self._hidden(value)
+        if isinstance(value, list | dict):
+            if depth == 0:
+                return {"cut": True, "deep": True}
+            return self._list(value, marked, depth) if isinstance(value, list) else self._dict(value, marked, depth)
+        if isinstance(value, str):
+            return self._text(value)
+        leaf = storable_leaf(value)
+        self._left -= len(str(leaf)) + 1
+        return leaf
+
+    def _list(self, items: list[JsonValue], marked: list[Path], depth: int) -> JsonValue:
+        shown: list[JsonValue] = []
+        self._left -= 2
+        for n, item in enumerate(items):
+            if self._left <= 0:
+                shown.append({"cut": True, "items": len(items) - n})
+                break
+            shown.append(self.value(item, _below(marked, str(n)), depth - 1))
+        return shown
+
+    def _dict(self, members: dict[str, JsonValue], marked: list[Path], depth: int) -> JsonValue:
+        shown: dict[str, JsonValue] = {}
+        self._left -= 2
+        for n, (name, member) in enumerate(members.items()):
+            if self._left <= 0:
+                shown["..."] = {"cut": True, "members": len(members) - n}
+                break
+            label = self._inline(storable_text(name[:_NAME_LIMIT]))
+            self._left -= len(label) + 4
+            if is_secret_name(name) and member is not None and not isinstance(member, bool):
+                shown[label] = self._hidden(member)
+            else:
+                shown[label] = self.value(member, _below(marked, name), depth - 1)
+        return shown
+
+    def _text(self, text: str) -> JsonValue:
+        if _is_secret(text):
+            return self._hidden(text)
+        room = max(self._left, 0)
+        cut = len(text) > room or len(text.encode(errors="replace")) > room
+        shown = self._inline(storable_text(text[: min(room, _START) + _LOOK_AHEAD] if cut else text))
+        if not cut:
+            self._left -= len(shown.encode()) + 3
+            return shown
+        start = shown[: min(room, _START)]
+        self._left -= len(start.encode()) + 40
+        return {"cut": True, "length": len(text), "start": start}
+
+    def _hidden(self, value: JsonValue) -> JsonValue:
+        self._left -= 64
+        if isinstance(value, str):
+            return {"redacted": True, "length": len(value), "commit": self._commit(storable_text(value).encode())}
+        data = canonical(storable(value))
+        return {"redacted": True, "length": len(data), "commit": self._commit(data)}
+
+    def _inline(self, text: str) -> str:
+        def hide(found: re.Match[str]) -> str:
+            return f"[redacted:{len(found[0])}:{self._commit(found[0].encode())}]"
+
+        for shape in SHAPES:
+            text = shape.sub(hide, text)
+        return _RUN.sub(lambda run: hide(run) if is_random(run[0]) else run[0], text)
+
+    def _commit(self, data: bytes) -> str:
+        return hmac.digest(self._key, data, "sha256").hex()[:16]
+
+
+def _is_secret(text: str) -> bool:
+    """Whether the whole text is one secret."""
+    trimmed = text.strip()
+    if any(shape.fullmatch(trimmed) for shape in SHAPES):
+        return True
+    return _RUN.fullmatch(trimmed) is not None and is_random(trimmed)
+
+
+def _below(marked: list[Path], name: str) -> list[Path]:
+    return [path[1:] for path in marked if path and path[0] in ("*", name)] if marked else marked
+
+
+def _pointer(text: str) -> Path:
+    """The names of a JSON Pointer (RFC 6901); one without its first slash is a member's bare name."""
+    if text == "":
+        return ()
+    return tuple(name.replace("~1", "/").replace("~0", "~") for name in text.removeprefix("/").split("/"))

@@ -1,0 +1,316 @@
+"""The rows of calls, attempts, approvals and keys as values, and the statements that read and write them by primary key.
+
+A change to a call is always the same: read the row, make its successor with `move` or `touch`, which writes the event
+and the row under compare-and-set on `revision`. What each change means is said in the modules beside this one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, insert, select, text, update
+
+from ..canonical import JsonObject
+from .chain import Head, append
+from .events import EventType
+from .sql import Fact, Sql, change, one
+from .states import UNRESOLVED, Move, after
+from .tables import approvals, attempts, calls, keys, outbox
+
+
+class StaleRowError(Exception):
+    """The row changed between its reading and its writing; with one transaction a writer that is a fault of ours."""
+
+
+class CallRow(NamedTuple):
+    """One row of `calls`; the columns are described in `tables`."""
+
+    call_id: str
+    run_id: str
+    step: str | None
+    item: int | None
+    parent_call_id: str | None
+    route: str
+    tenant: str
+    subject: str
+    client: str
+    scopes: str
+    grant_expires_at: int | None
+    claimed: str
+    tool: str
+    version: str
+    schema_digest: str
+    effect: str
+    args_digest: str
+    args_payload: str
+    args_shown: str
+    if_version: str | None
+    resources: str
+    action_id: str
+    key: str | None
+    key_retention: int
+    state: str
+    outcome: str | None
+    sent: str
+    code: str | None
+    message: str | None
+    details: str | None
+    retryable: int
+    output_payload: str | None
+    evidence: str | None
+    attempts: int
+    generation: int
+    owner_id: str | None
+    not_before: int | None
+    by_decision: int
+    approval_id: str | None
+    rule_id: str | None
+    created_at: int
+    dispatched_at: int | None
+    settled_at: int | None
+    settled_by: str | None
+    delivered_at: int | None
+    request_open: int
+    cancel_requested_at: int | None
+    cancel_requested_by: str | None
+    cancel_reason: str | None
+    revision: int
+    seq: int
+    head: bytes
+
+    @property
+    def resource_keys(self) -> list[str]:
+        """The canonical keys that this call holds or will hold; shared ones keep their prefix."""
+        found: list[str] = json.loads(self.resources)
+        return found
+
+    @property
+    def is_read(self) -> bool:
+        """True if its tool's effect is `read`."""
+        return self.effect == "read"
+
+    @property
+    def is_unresolved(self) -> bool:
+        """True while an effect of this call may exist that nobody knows of, also while a second sending is waited for."""
+        return self.state in UNRESOLVED or (self.state in {"queued", "awaiting_approval"} and self.sent == "unknown")
+
+
+_IMMUTABLE = frozenset(
+    {"call_id", "run_id", "step", "item", "parent_call_id", "route", "tenant", "subject", "client", "tool", "effect",
+     "args_digest", "args_payload", "args_shown", "if_version", "action_id", "created_at", "key_retention"}
+)  # fmt: skip
+_MUTABLE = tuple(name for name in CallRow._fields if name not in _IMMUTABLE)
+
+SELECT_CALL: Sql[CallRow] = Sql(
+    select(*[calls.c[name] for name in CallRow._fields])
+    .where(calls.c.call_id == bindparam("call_id", type_=calls.c.call_id.type))
+    .with_for_update(),
+    CallRow,
+)
+INSERT_CALL: Sql[Any] = Sql(insert(calls).values({name: bindparam(name) for name in CallRow._fields}))
+UPDATE_CALL: Sql[Any] = Sql(
+    update(calls)
+    .where(calls.c.call_id == bindparam("of"), calls.c.revision == bindparam("was"))
+    .values({name: bindparam(name) for name in _MUTABLE})
+)
+
+
+class AttemptRow(NamedTuple):
+    """One row of `attempts`."""
+
+    call_id: str
+    generation: int
+    owner_id: str
+    dispatched_at: int
+    hard_deadline_at: int | None
+    settled_at: int | None
+    outcome: str | None
+    sent: str | None
+    handler_ended_at: int | None
+    late: str | None
+    late_payload: str | None
+
+
+SELECT_ATTEMPT: Sql[AttemptRow] = Sql(
+    select(*[attempts.c[name] for name in AttemptRow._fields]).where(
+        attempts.c.call_id == bindparam("call_id"), attempts.c.generation == bindparam("generation")
+    ),
+    AttemptRow,
+)
+SELECT_ATTEMPTS: Sql[AttemptRow] = Sql(
+    select(*[attempts.c[name] for name in AttemptRow._fields])
+    .where(attempts.c.call_id == bindparam("call_id"))
+    .order_by(attempts.c.generation),
+    AttemptRow,
+)
+INSERT_ATTEMPT: Sql[Any] = Sql(insert(attempts).values({name: bindparam(name) for name in AttemptRow._fields}))
+SETTLE_ATTEMPT: Sql[Any] = Sql(
+    update(attempts)
+    .where(attempts.c.call_id == bindparam("of"), attempts.c.generation == bindparam("number"))
+    .values(
+        settled_at=bindparam("settled_at"),
+        outcome=bindparam("outcome"),
+        sent=bindparam("sent"),
+        handler_ended_at=bindparam("handler_ended_at"),
+    )
+)
+END_HANDLER: Sql[Any] = Sql(
+    update(attempts)
+    .where(
+        attempts.c.call_id == bindparam("of"),
+        attempts.c.generation == bindparam("number"),
+        attempts.c.handler_ended_at.is_(None),
+    )
+    .values(handler_ended_at=bindparam("at"))
+)
+KEEP_LATE: Sql[Any] = Sql(
+    update(attempts)
+    .where(attempts.c.call_id == bindparam("of"), attempts.c.generation == bindparam("number"))
+    .values(late=bindparam("late"), late_payload=bindparam("late_payload"), handler_ended_at=bindparam("at"))
+)
+
+
+class ApprovalRow(NamedTuple):
+    """One row of `approvals`."""
+
+    approval_id: str
+    call_id: str
+    run_id: str
+    step: str | None
+    tenant: str
+    requester: str
+    client: str
+    tool: str
+    version: str
+    schema_digest: str
+    effect: str
+    digest: str
+    assurance: str
+    rule_id: str | None
+    reason: str
+    approvers: str
+    over_mcp: int
+    state: str
+    requested_at: int
+    expires_at: int
+    execute_within: int
+    execute_until: int | None
+    decided_at: int | None
+    decided_by: str | None
+    strength: str | None
+    via: str | None
+    note: str | None
+    superseded_by: str | None
+
+
+SELECT_APPROVAL: Sql[ApprovalRow] = Sql(
+    select(*[approvals.c[name] for name in ApprovalRow._fields])
+    .where(approvals.c.approval_id == bindparam("approval_id", type_=approvals.c.approval_id.type))
+    .with_for_update(),
+    ApprovalRow,
+)
+INSERT_APPROVAL: Sql[Any] = Sql(insert(approvals).values({name: bindparam(name) for name in ApprovalRow._fields}))
+UPDATE_APPROVAL: Sql[Any] = Sql(
+    update(approvals)
+    .where(approvals.c.approval_id == bindparam("of"), approvals.c.state == bindparam("was"))
+    .values(
+        {
+            name: bindparam(name)
+            for name in ("state", "execute_until", "decided_at", "decided_by", "strength", "via", "note", "superseded_by")
+        }
+    )
+)
+
+
+class KeyRow(NamedTuple):
+    """One row of `keys`: what an idempotency key is bound to."""
+
+    tenant: str
+    subject: str
+    tool: str
+    key: str
+    call_id: str
+    args_digest: str
+    bound_at: int
+    expires_at: int | None
+
+
+SELECT_KEY: Sql[KeyRow] = Sql(
+    select(*[keys.c[name] for name in KeyRow._fields]).where(
+        keys.c.tenant == bindparam("tenant"),
+        keys.c.subject == bindparam("subject"),
+        keys.c.tool == bindparam("tool"),
+        keys.c.key == bindparam("key"),
+    ),
+    KeyRow,
+)
+INSERT_KEY: Sql[Any] = Sql(insert(keys).values({name: bindparam(name) for name in KeyRow._fields}))
+EXPIRE_KEYS: Sql[Any] = Sql(
+    update(keys).where(keys.c.call_id == bindparam("of")).values(expires_at=bindparam("expires_at"))
+)
+POST: Sql[Any] = Sql(
+    insert(outbox).values(topic=bindparam("topic"), call_id=bindparam("call_id"), at=bindparam("at"))
+)
+
+# Partial indexes serve a query only where their condition stands in it as literals, not as parameters.
+_SAME_CALL = (
+    calls.c.tenant == bindparam("tenant"),
+    calls.c.subject == bindparam("subject"),
+    calls.c.tool == bindparam("tool"),
+)
+SELECT_JOINABLE: Sql[CallRow] = Sql(
+    select(*[calls.c[name] for name in CallRow._fields])
+    .where(
+        *_SAME_CALL,
+        calls.c.args_digest == bindparam("args_digest"),
+        calls.c.route == "direct",
+        text("calls.delivered_at IS NULL AND calls.request_open = 0 AND calls.effect != 'read'"),
+    )
+    .order_by(calls.c.created_at.desc()),
+    CallRow,
+)
+_WAITING = text(
+    "(calls.state = 'awaiting_approval' OR calls.state = 'queued'"
+    " OR calls.state = 'awaiting_external' OR calls.state = 'awaiting_reconciliation')"
+)
+SELECT_WAITING: Sql[CallRow] = Sql(
+    select(*[calls.c[name] for name in CallRow._fields]).where(*_SAME_CALL, _WAITING).order_by(calls.c.created_at),
+    CallRow,
+)
+
+
+def move(row: CallRow, by: Move, event: EventType, at: int, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
+    """Take a call through one legal move: its event and its new row. Returns the new row."""
+    return (yield from touch(row, event, at, data, state=after(row.state, by).value, **changes))
+
+
+def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
+    """Change a call without a move, with its event.
+
+    Raises:
+        StaleRowError: somebody changed the row after it was read.
+    """
+    head = yield from append(
+        Head(row.run_id, row.seq, row.head), tenant=row.tenant, call_id=row.call_id, type=event, at=at, data=data
+    )
+    new = row._replace(revision=row.revision + 1, seq=head.seq, head=head.hash, **changes)
+    values = {name: getattr(new, name) for name in _MUTABLE}
+    if (yield from change(UPDATE_CALL, of=row.call_id, was=row.revision, **values)) != 1:
+        raise StaleRowError(f"{row.call_id} is no longer at revision {row.revision}")
+    return new
+
+
+def create(row: CallRow, by: Move, event: EventType, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
+    """Write a call's first record: its first event and its row, after the given move from `new`."""
+    head = yield from append(
+        Head.new(row.run_id), tenant=row.tenant, call_id=row.call_id, type=event, at=row.created_at, data=data
+    )
+    new = row._replace(state=after(row.state, by).value, revision=1, seq=head.seq, head=head.hash, **changes)
+    yield from change(INSERT_CALL, **new._asdict())
+    return new
+
+
+def get_call(call_id: str) -> Fact[CallRow | None]:
+    """A call's row, locked for this transaction where the database locks rows."""
+    return (yield from one(SELECT_CALL, call_id=call_id))

@@ -1,0 +1,328 @@
+"""T2: the durable record of an attempt's outcome, committed before the caller sees it; and what comes too late for that.
+
+A settlement of a superseded attempt is kept as evidence and never becomes state by itself; `take_late` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import bindparam, delete
+
+from ..canonical import JsonObject
+from .admission import Duplicate, Neighbours, bind_key, find_duplicate, start_retention, take_leases
+from .bookkeeping import Delivery, mark_delivered
+from .dispatching import Charge, give_back
+from .events import EventType
+from .rows import (
+    INSERT_ATTEMPT,
+    KEEP_LATE,
+    SELECT_ATTEMPTS,
+    SETTLE_ATTEMPT,
+    AttemptRow,
+    CallRow,
+    create,
+    get_call,
+    move,
+    touch,
+)
+from .sealing import Sealed, store
+from .sql import Fact, Sql, change, fetch
+from .states import ENDED, UNRESOLVED, CallState, Move
+from .tables import leases
+
+HAPPENED: Final = frozenset({"success", "no_result", "partial"})
+
+_RELEASE: Sql[Any] = Sql(delete(leases).where(leases.c.call_id == bindparam("of")))
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What is known of an attempt at its end. `details` and `evidence` are redacted already; `output` is sealed.
+
+    `by` says how it is known: execution, late, probe, person or recovery.
+    """
+
+    outcome: str
+    sent: str
+    at: int
+    by: str = "execution"
+    code: str | None = None
+    message: str | None = None
+    retryable: bool = False
+    details: JsonObject | None = None
+    evidence: JsonObject | None = None
+    output: Sealed | None = None
+
+    @property
+    def happened(self) -> bool | None:
+        """Whether the effect took place, or None if this does not say."""
+        if self.outcome in HAPPENED:
+            return True
+        if self.outcome == "ambiguous" or (self.details or {}).get("effect") == "unknown":
+            return None
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """T2 is made; the row says what of it became state."""
+
+    row: CallRow
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """Somebody else had taken this attempt over: what it brought is kept as evidence."""
+
+    row: CallRow | None
+
+
+SettleResult: TypeAlias = Settled | Superseded
+
+
+def settle(
+    call_id: str,
+    generation: int,
+    settlement: Settlement,
+    *,
+    retry_at: int | None = None,
+    handler_ended: bool = True,
+    refunds: Sequence[tuple[Charge, int]] = (),
+) -> Fact[SettleResult]:
+    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then.
+
+    Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
+    """
+    row = yield from get_call(call_id)
+    if row is None or row.state != CallState.DISPATCHED or row.generation != generation:
+        if row is not None and (yield from _already(row, generation, settlement)):
+            return Settled(row)
+        return (yield from _keep_late(row, generation, settlement))
+    yield from _end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
+    for charge, amount in refunds:
+        yield from give_back(charge, amount)
+    if retry_at is not None:
+        data = _t2(row, generation, settlement) | {"not_before": retry_at}
+        changes = {"not_before": retry_at, "sent": "no", "outcome": None}
+        return Settled((yield from move(row, Move.RETRY, EventType.RETRIED, settlement.at, data, **changes)))
+    return Settled((yield from conclude(row, settlement)))
+
+
+def observe(
+    row: CallRow, who: Neighbours, arguments: Sealed, settlement: Settlement, owner_id: str, deliveries: Sequence[Delivery]
+) -> Fact[Settled | Duplicate]:
+    """T1 and T2 of a closed-world read in one fact, after it ran and before its answer."""
+    yield from mark_delivered(deliveries)
+    if row.key is not None and (duplicate := (yield from find_duplicate(who))) is not None:
+        return duplicate
+    yield from store(arguments)
+    if settlement.output is not None:
+        yield from store(settlement.output)
+    data: JsonObject = _t2(row, 1, settlement) | {
+        "tool": row.tool,
+        "version": row.version,
+        "schema_digest": row.schema_digest,
+        "effect": row.effect,
+        "subject": row.subject,
+        "route": row.route,
+        "args_digest": row.args_digest,
+        "arguments": json.loads(row.args_shown),
+        "commitment": arguments.commitment,
+    }
+    made = yield from create(
+        row,
+        Move.RECORD_READ,
+        EventType.OBSERVED,
+        data,
+        attempts=1,
+        generation=1,
+        owner_id=owner_id,
+        dispatched_at=row.created_at,
+        **_outcome(settlement),
+    )
+    crossing = AttemptRow(
+        row.call_id, 1, owner_id, row.created_at, None, settlement.at, settlement.outcome, settlement.sent, settlement.at, None, None
+    )  # fmt: skip
+    yield from change(INSERT_ATTEMPT, **crossing._asdict())
+    if row.key is not None:
+        yield from bind_key(made, row.key, settlement.at)
+        yield from start_retention(made, settlement.at)
+    return Settled(made)
+
+
+def conclude(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
+    """Make a settlement the state of its call: settled, or unresolved where it is ambiguous."""
+    if settlement.output is not None:
+        yield from store(settlement.output)
+    data = _t2(row, row.generation, settlement)
+    if settlement.outcome == "ambiguous":
+        return (
+            yield from move(
+                row,
+                Move.LOSE,
+                EventType.LOST,
+                settlement.at,
+                data,
+                **_outcome(settlement) | {"settled_at": None, "settled_by": None},
+            )
+        )
+    event = EventType.SETTLED if settlement.by in {"execution", "recovery"} else EventType.RESOLVED
+    done = yield from move(row, Move.SETTLE, event, settlement.at, data, **_outcome(settlement))
+    yield from release(done, settlement.at)
+    return done
+
+
+def release(row: CallRow, at: int) -> Fact[None]:
+    """A settled call lets go of its resources, and its key's retention begins."""
+    yield from change(_RELEASE, of=row.call_id)
+    if row.key is not None:
+        yield from start_retention(row, at)
+
+
+def take_late(call_id: str, at: int) -> Fact[CallRow | None]:
+    """Let a late settlement answer for its unresolved call; None if there is none that does.
+
+    A call that was about to be sent again is answered by it too.
+    """
+    row = yield from get_call(call_id)
+    if row is None or not (row.state in UNRESOLVED or (row.state == CallState.QUEUED and row.generation)):
+        return None
+    for crossing in reversed((yield from fetch(SELECT_ATTEMPTS, call_id=call_id))):
+        if crossing.late is None:
+            continue
+        late: JsonObject = json.loads(crossing.late)
+        if late["outcome"] == "ambiguous":
+            continue
+        return (yield from _conclude_late(row, late, crossing, at))
+    return None
+
+
+def _conclude_late(row: CallRow, late: JsonObject, crossing: AttemptRow, at: int) -> Fact[CallRow]:
+    settlement = Settlement(
+        outcome=str(late["outcome"]),
+        sent=str(late["sent"]),
+        at=at,
+        by="late",
+        code=_text(late.get("code")),
+        message=_text(late.get("message")),
+        retryable=bool(late.get("retryable")),
+        details=_object(late.get("details")),
+        evidence=_object(late.get("evidence")),
+    )
+    done = yield from conclude(row._replace(output_payload=crossing.late_payload), settlement)
+    return done
+
+
+def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> Fact[Superseded]:
+    if row is None:
+        return Superseded(None)
+    if settlement.output is not None:
+        yield from store(settlement.output)
+    late = _t2(row, generation, settlement) | {"retryable": settlement.retryable}
+    yield from change(
+        KEEP_LATE,
+        of=row.call_id,
+        number=generation,
+        late=json.dumps(late),
+        late_payload=settlement.output.payload_id if settlement.output else None,
+        at=settlement.at,
+    )
+    row = yield from touch(row, EventType.LATE_SETTLEMENT, settlement.at, late)
+    if _contradicts(row, settlement):
+        row = yield from _contradict(row, settlement)
+    return Superseded(row)
+
+
+def _contradicts(row: CallRow, settlement: Settlement) -> bool:
+    if row.state not in ENDED or row.outcome is None or settlement.happened is None:
+        return False
+    details = json.loads(row.details) if row.details else None
+    stated = Settlement(row.outcome, row.sent, 0, details=details).happened
+    return stated is not None and stated != settlement.happened
+
+
+def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
+    data: JsonObject = {"stated": row.outcome, "stated_by": row.settled_by, "late": settlement.outcome}
+    if row.settled_by not in {"person", "probe"}:
+        return (yield from touch(row, EventType.CONTRADICTION, settlement.at, data))
+    row = yield from touch(row, EventType.CONTRADICTION, settlement.at, data)
+    yield from take_leases(row, settlement.at)
+    return (
+        yield from move(
+            row,
+            Move.REOPEN,
+            EventType.REOPENED,
+            settlement.at,
+            data,
+            outcome="ambiguous",
+            sent="unknown",
+            code="ambiguous",
+            message="What a person or a probe said and what the attempt itself reported later contradict each other.",
+            settled_at=None,
+            settled_by=None,
+            delivered_at=None,
+        )
+    )
+
+
+def _already(row: CallRow, generation: int, settlement: Settlement) -> Fact[bool]:
+    for crossing in (yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)):
+        if crossing.generation == generation:
+            return crossing.settled_at == settlement.at and crossing.outcome == settlement.outcome
+    return False
+
+
+def _end_attempt(call_id: str, generation: int, settlement: Settlement, *, handler_ended: bool) -> Fact[None]:
+    yield from change(
+        SETTLE_ATTEMPT,
+        of=call_id,
+        number=generation,
+        settled_at=settlement.at,
+        outcome=settlement.outcome,
+        sent=settlement.sent,
+        handler_ended_at=settlement.at if handler_ended else None,
+    )
+
+
+def _outcome(settlement: Settlement) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "outcome": settlement.outcome,
+        "sent": settlement.sent,
+        "code": settlement.code,
+        "message": settlement.message,
+        "retryable": int(settlement.retryable),
+        "details": json.dumps(settlement.details) if settlement.details else None,
+        "evidence": json.dumps(settlement.evidence) if settlement.evidence else None,
+        "settled_at": settlement.at,
+        "settled_by": settlement.by,
+    }
+    return found | ({"output_payload": settlement.output.payload_id} if settlement.output is not None else {})
+
+
+def _t2(row: CallRow, generation: int, settlement: Settlement) -> JsonObject:
+    data: JsonObject = {
+        "attempt": generation,
+        "action_id": row.action_id,
+        "outcome": settlement.outcome,
+        "sent": settlement.sent,
+        "by": settlement.by,
+        "code": settlement.code,
+        "message": settlement.message,
+        "details": settlement.details,
+        "evidence": settlement.evidence,
+        "output": settlement.output.commitment if settlement.output else None,
+        "output_bytes": settlement.output.bytes if settlement.output else None,
+    }
+    return {name: value for name, value in data.items() if value is not None}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _object(value: Any) -> JsonObject | None:  # noqa: ANN401 (JSON)
+    return value if isinstance(value, dict) else None

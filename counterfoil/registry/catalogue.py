@@ -1,0 +1,193 @@
+"""All registered tools with their adapters, and the one answer to who may know of which.
+
+List, search, call and error messages all ask `sight`, so that no two of them can disagree. Tools may come and go at
+any time; whoever needs to know subscribes. What a call may do is policy's and the runtime's to say.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from .adapter import Adapter
+from .contract import Contract, ContractError
+from .policy import Policy
+from .principal import Principal
+from .search import Found, Index, View
+from .vocabulary import Effect, Visibility
+
+VIEWS: Final = 32
+"""Kinds of callers whose view of the index is kept; one more costs a pass over the catalogue."""
+
+
+class Sight(StrEnum):
+    """What a principal may know of a tool."""
+
+    SEEN = "seen"
+    LOCKED = "locked"
+    """It would be seen but for a missing scope: such a call answers `insufficient_scope`."""
+    UNKNOWN = "unknown"
+    """To this principal it does not exist: such a call answers as for a name that nobody registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of one tool and its hands."""
+
+    contract: Contract
+    adapter: Adapter
+
+
+Subscriber: TypeAlias = Callable[[str], None]
+Unsubscribe: TypeAlias = Callable[[], None]
+
+
+def sight(contract: Contract, principal: Principal, policy: Policy) -> Sight:
+    """What this principal may know of this tool; being denied counts before being locked."""
+    hidden = contract.asked_about is not None or contract.gate.visibility is Visibility.HIDDEN
+    if hidden or policy.hides(contract, principal):
+        return Sight.UNKNOWN
+    return Sight.LOCKED if principal.missing(contract.gate.scopes) else Sight.SEEN
+
+
+@dataclass(slots=True)
+class _Audience:
+    """One kind of caller: a principal that stands for it, the policy it was seen under, and its view."""
+
+    principal: Principal
+    policy: Policy
+    view: View = field(repr=False)
+
+
+class Catalogue:
+    """The tools of one process. Not for use from several threads."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._versions: dict[str, dict[str, Entry]] = {}
+        self._index = Index()
+        self._audiences: OrderedDict[Hashable, _Audience] = OrderedDict()
+        self._subscribers: dict[object, Subscriber] = {}
+
+    def register(self, contract: Contract, adapter: Adapter) -> None:
+        """Add a version of a tool; unpinned calls take it from now on.
+
+        Raises:
+            ContractError: this version of this tool is registered already.
+        """
+        versions = self._versions.get(contract.name, {})
+        if contract.version in versions:
+            raise ContractError(
+                f"{contract.name}: version {contract.version!r} is registered already; "
+                "give the new one another version, or remove the old one first"
+            )
+        self._versions.setdefault(contract.name, {})[contract.version] = Entry(contract, adapter)
+        self._changed(contract.name)
+
+    def remove(self, name: str, version: str | None = None) -> None:
+        """Take away one version, or all; nothing happens if there is none."""
+        versions = self._versions.get(name, {})
+        if not versions or (version is not None and version not in versions):
+            return
+        if version is not None:
+            del versions[version]
+        if version is None or not versions:
+            del self._versions[name]
+        self._changed(name)
+
+    def get(self, name: str, version: str | None = None) -> Entry | None:
+        """The entry of a pinned version, or of the one registered last; None if there is none."""
+        versions = self._versions.get(name)
+        if not versions:
+            return None
+        return versions[next(reversed(versions))] if version is None else versions.get(version)
+
+    def names(self) -> list[str]:
+        """All names, sorted, those of probes and compensations included."""
+        return sorted(self._versions)
+
+    def contracts(self) -> list[Contract]:
+        """What unpinned calls take, by name."""
+        return [entry.contract for name in self.names() if (entry := self.get(name))]
+
+    def subscribe(self, callback: Subscriber) -> Unsubscribe:
+        """Have `callback(name)` called after each change of a tool; the answer ends it."""
+        token = object()
+        self._subscribers[token] = callback
+        return lambda: self._subscribers.pop(token, None) and None
+
+    def sight(self, name: str, principal: Principal, policy: Policy, version: str | None = None) -> Sight:
+        """What this principal may know of a tool; `unknown` also where there is none."""
+        entry = self.get(name, version)
+        return Sight.UNKNOWN if entry is None else sight(entry.contract, principal, policy)
+
+    def listed(self, principal: Principal, policy: Policy, *, everything: bool) -> list[Contract]:
+        """The tools to list, by name: seen ones of visibility `base`, with `everything` all seen ones."""
+        return [
+            contract
+            for contract in self.contracts()
+            if (everything or contract.gate.visibility is Visibility.BASE)
+            and sight(contract, principal, policy) is Sight.SEEN
+        ]
+
+    def locked(self, principal: Principal, policy: Policy) -> list[Contract]:
+        """The tools that this principal lacks only a scope for, by name."""
+        return [one for one in self.contracts() if sight(one, principal, policy) is Sight.LOCKED]
+
+    def search(
+        self, query: str, principal: Principal, policy: Policy, category: str | None = None, limit: int = 5
+    ) -> Found:
+        """Search what this principal sees."""
+        return self._view(principal, policy).search(query, category, limit)
+
+    def categories(self, principal: Principal, policy: Policy) -> dict[str, int]:
+        """The tags of the tools that this principal sees, with their numbers."""
+        return self._view(principal, policy).categories()
+
+    def check(self) -> list[str]:
+        """What is missing, a sentence each: probes, compensations and previews that are named but not there."""
+        return [
+            problem
+            for versions in self._versions.values()
+            for entry in versions.values()
+            for problem in self._missing(entry.contract)
+        ]
+
+    def _missing(self, contract: Contract) -> Iterator[str]:
+        recovery = contract.recovery
+        named = {"probe": recovery.probe, "compensation": recovery.compensation, "preview": contract.gate.preview}
+        for role, name in named.items():
+            entry = self.get(name) if name else None
+            if name and entry is None:
+                yield f"{contract.name}: its {role} {name!r} is not registered"
+            elif entry and role != "compensation" and entry.contract.gate.effect is not Effect.READ:
+                effect = entry.contract.gate.effect.value
+                yield f"{contract.name}: its {role} {name!r} has effect {effect!r}; it must be a 'read'"
+
+    def _changed(self, name: str) -> None:
+        self.revision += 1
+        entry = self.get(name)
+        listable = entry is not None and entry.contract.asked_about is None
+        if entry and listable:
+            self._index.put(entry.contract)
+        else:
+            self._index.remove(name)
+        for one in self._audiences.values():
+            seen = listable and self.sight(name, one.principal, one.policy) is Sight.SEEN
+            (one.view.show if seen else one.view.hide)(name)
+        for callback in tuple(self._subscribers.values()):
+            callback(name)
+
+    def _view(self, principal: Principal, policy: Policy) -> View:
+        key = (policy, policy.audience(principal), principal.scopes)
+        audience = self._audiences.get(key)
+        if audience is None:
+            view = View(self._index, lambda name: self.sight(name, principal, policy) is Sight.SEEN)
+            audience = self._audiences[key] = _Audience(principal, policy, view)
+            if len(self._audiences) > VIEWS:
+                self._audiences.popitem(last=False)
+        self._audiences.move_to_end(key)
+        return audience.view

@@ -1,0 +1,86 @@
+"""Words for the search: how a text is cut into terms, and which endings do not matter. English, and no dependency.
+
+Scripts without spaces between words are cut into pairs of characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+TERM_MAX = 40
+"""Characters of one term; the rest of a longer word is not looked at."""
+
+STOP_WORDS: Final = frozenset(
+    """a about all also an and any are as at be been but by can could did do does each for from had has have how i if in
+    into is it its me my need no not of on or our over please should so some such than that the their them then there
+    these they this those to using via want was we were what when where which while who will with would you your"""
+    .split()
+)  # fmt: skip
+
+_RUN = re.compile(r"[^\W_]+")
+_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[A-Z]+|\d+")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_VOWEL = re.compile(r"[aeiouy]")
+
+# One of these goes, the longest that fits, and what replaces it comes; at least three letters with a vowel must remain.
+_ENDINGS: Final = (
+    ("iveness", ""), ("fulness", ""), ("ization", "iz"), ("ability", "abl"), ("ibility", "ibl"), ("ically", "ic"),
+    ("ingly", ""), ("ment", ""), ("ness", ""), ("ance", ""), ("ence", ""), ("able", ""), ("ible", ""), ("ical", "ic"),
+    ("ally", "al"), ("ing", ""), ("ion", ""), ("ity", ""), ("ive", ""), ("ful", ""), ("ed", ""), ("er", ""),
+    ("or", ""), ("ly", ""), ("e", ""), ("y", "i"),
+)  # fmt: skip
+
+
+def terms(text: str) -> Iterator[str]:
+    """The terms of a text in their order, stop words left out."""
+    for _, found in words(text):
+        yield from found
+
+
+def words(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The words of a text, each as it was written and as its terms; a stop word has none.
+
+    Identifiers are cut at underscores, at changes of case and between letters and digits.
+    """
+    for run in _RUN.findall(unicodedata.normalize("NFKC", text)):
+        if _UNSPACED.search(run):
+            yield run[:TERM_MAX], _pairs(run)
+            continue
+        for piece in _PIECE.findall(run):
+            word = piece.casefold()[:TERM_MAX]
+            yield word, () if word in STOP_WORDS else (stem(word),)
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str) -> str:
+    """The word without its ending; words that are short, not ASCII or no plain letters stay as they are."""
+    if len(word) <= 3 or not word.isascii() or not word.isalpha():
+        return word
+    word = _singular(word)
+    for ending, replacement in _ENDINGS:
+        rest = word.removesuffix(ending)
+        if rest != word and len(rest) >= 3 and _VOWEL.search(rest):
+            word = _undouble(rest) if ending in ("ing", "ed", "er") else rest + replacement
+            break
+    return word[:-2] if word.endswith("at") and len(word) >= 7 else word
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "ches", "shes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def _undouble(word: str) -> str:
+    return word[:-1] if word[-1] == word[-2] and word[-1] not in "lsz" else word
+
+
+def _pairs(run: str) -> tuple[str, ...]:
+    run = run.casefold()
+    return tuple(run[at : at + 2] for at in range(len(run) - 1)) or (run,)

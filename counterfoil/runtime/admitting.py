@@ -1,0 +1,117 @@
+"""Steps 1 to 5 of the call path: name, visibility, scopes, arguments, policy. Pure decisions; the first no is raised."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from ..registry.arguments import InvalidArgumentsError, effective
+from ..registry.catalogue import Catalogue, Entry, Sight
+from ..registry.policy import Decision, Policy
+from ..registry.principal import Principal
+from ..registry.request import CallRequest
+from ..registry.vocabulary import Assurance, ErrorCode, Route, Verdict
+from .case import Admitted
+from .refusal import refuse
+from .views import Next
+
+SERVER_AUTHORITY = Decision(Verdict.ALLOW, Assurance.NONE, "server:probe", "A probe asks under the server's own authority.")
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The rules of one process."""
+
+    catalogue: Catalogue
+    policy: Policy
+
+    def admit(self, request: CallRequest) -> Admitted:
+        """What may be done about a request; the policy's verdict is part of the answer.
+
+        Raises:
+            RefusedError: unknown, not visible, out of scope, or arguments that break the schema.
+        """
+        entry = self._resolve(request)
+        if request.route is not Route.PROBE and not request.dry_run:
+            self._check_scopes(entry, request.principal)
+        if request.read_only and not entry.contract.is_read:
+            raise refuse(
+                ErrorCode.NOT_READ_ONLY,
+                f"{request.tool} has effect '{entry.contract.gate.effect}'; tool_read takes reads only. Use tool_call.",
+                Next("tool_call", {"name": request.tool, "schema_digest": entry.contract.short_digest}, "Call it as what it is."),
+            )
+        if not request.dry_run:
+            self._check_digest(entry, request)
+        try:
+            arguments = effective(
+                entry.contract.schemas.input, request.arguments, conceal=entry.contract.gate.sensitive
+            )
+        except InvalidArgumentsError as error:
+            raise refuse(
+                ErrorCode.INVALID_ARGUMENTS,
+                str(error),
+                problems=[
+                    {"path": problem.path, "expected": problem.expected, "got": problem.got, "nearest": problem.nearest}
+                    for problem in error.problems
+                ],
+                example=error.example,
+            ) from None
+        probe = request.route is Route.PROBE
+        decision = SERVER_AUTHORITY if probe else self.policy.decide(entry.contract, arguments.value, request.principal)
+        resources = tuple(entry.contract.resource_keys(arguments.value))
+        return Admitted(entry.contract, entry.adapter, arguments, decision, resources)
+
+    def _resolve(self, request: CallRequest) -> Entry:
+        entry = self.catalogue.get(request.tool, request.version)
+        inner = request.route in {Route.PROBE, Route.COMPENSATION}
+        if entry is not None and inner:
+            return entry
+        if entry is None or self.catalogue.sight(entry.contract, request.principal, self.policy) is Sight.UNKNOWN:
+            raise self._unknown(request)
+        return entry
+
+    def _unknown(self, request: CallRequest) -> Exception:
+        seen = [
+            name
+            for name in self.catalogue.names()
+            if (found := self.catalogue.get(name)) is not None
+            and self.catalogue.sight(found.contract, request.principal, self.policy) is Sight.SEEN
+        ]
+        nearest = difflib.get_close_matches(request.tool, seen, n=1, cutoff=0.75)
+        hint = f" Did you mean {nearest[0]}?" if nearest else ""
+        return refuse(
+            ErrorCode.UNKNOWN_TOOL,
+            f"There is no tool {request.tool[:64]!r}.{hint} Use tool_search to find tools.",
+            Next("tool_search", {"query": request.tool[:64].replace("_", " ")}, "Search for it in your own words."),
+        )
+
+    def _check_scopes(self, entry: Entry, principal: Principal) -> None:
+        missing = principal.missing(entry.contract.gate.scopes)
+        if missing:
+            raise refuse(
+                ErrorCode.INSUFFICIENT_SCOPE,
+                f"{entry.contract.name} needs the scope{'s' * (len(missing) > 1)} {', '.join(missing)}, which you do not have.",
+                missing_scopes=list(missing),
+            )
+
+    def _check_digest(self, entry: Entry, request: CallRequest) -> None:
+        contract = entry.contract
+        if not request.needs_digest or contract.is_read:
+            if request.schema_digest is None or request.schema_digest == contract.short_digest:
+                return
+        elif request.schema_digest == contract.short_digest:
+            return
+        code = ErrorCode.NOT_VISIBLE if request.schema_digest is None else ErrorCode.STALE_SCHEMA
+        why = "you have not seen its schema" if request.schema_digest is None else "its schema is another one now"
+        raise refuse(
+            code,
+            f"{contract.name} is not called blind: {why}. Call it again with the schema_digest given here, with "
+            "arguments that fit the input_schema.",
+            Next(
+                "tool_call",
+                {"name": contract.name, "schema_digest": contract.short_digest},
+                "Check your arguments against details.input_schema, then call with this digest.",
+            ),
+            schema_digest=contract.short_digest,
+            input_schema=contract.schemas.input,
+        )

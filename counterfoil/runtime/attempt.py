@@ -1,0 +1,106 @@
+"""One crossing of the boundary: the adapter is called once, under its deadline, and whatever comes of it is an outcome.
+
+Nothing here retries, records or decides what follows. The handler runs in a task of its own; when it is given up at
+its deadline it may still come to an end later, and then `Running.ended` tells what it brought.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..registry.adapter import Adapter, Call, CallStoppedError
+from ..registry.contract import Contract
+from ..registry.outcome import Outcome, Probe
+from ..registry.vocabulary import ErrorCode, JsonObject, OutcomeClass, Sent
+
+
+class LeaseLostError(CallStoppedError):
+    """The attempt is no longer this process's to make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """What to call, with what, for how long."""
+
+    contract: Contract
+    adapter: Adapter
+    arguments: JsonObject
+    call: Call
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    timeout_s: float = 30.0
+
+
+class Running:
+    """A handler under way."""
+
+    def __init__(self, crossing: Crossing) -> None:
+        self._crossing = crossing
+        self._cancelled_by_us = False
+        self.task = asyncio.create_task(
+            crossing.adapter.invoke(crossing.arguments, crossing.call, crossing.extra), name=crossing.call.id
+        )
+
+    def stop_read(self) -> None:
+        """Cancel a read whose answer nobody wants any more; a blocking one can only be left to itself."""
+        self._cancelled_by_us = True
+        self.task.cancel()
+
+    async def outcome(self) -> Outcome[Any]:
+        """The outcome, at the deadline at the latest."""
+        done, _ = await asyncio.wait({self.task}, timeout=self._crossing.timeout_s)
+        if not done:
+            if not self._crossing.adapter.blocking:
+                self.task.cancel()
+            return timed_out(self._crossing.contract, self._crossing.timeout_s)
+        return self.ended()
+
+    def ended(self) -> Outcome[Any]:
+        """What a handler that has ended brought."""
+        contract = self._crossing.contract
+        if self.task.cancelled():
+            reason = "cancelled" if self._cancelled_by_us else "interrupted"
+            return gave_up(contract, f"{contract.name} was stopped before it answered.", reason)
+        error = self.task.exception()
+        return as_reported(contract, self.task.result()) if error is None else raised(contract, error)
+
+
+def timed_out(contract: Contract, timeout_s: float) -> Outcome[Any]:
+    """A deadline passed: for a read a failure that may be tried again, for anything else an outcome nobody knows."""
+    return gave_up(contract, f"{contract.name} gave no answer within {timeout_s:g} s.", "timeout")
+
+
+def gave_up(contract: Contract, message: str, reason: str) -> Outcome[Any]:
+    """No answer came."""
+    if contract.is_read:
+        return Outcome(
+            OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent.UNKNOWN, details={"reason": reason}
+        )
+    return Outcome(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN, details={"reason": reason})
+
+
+def raised(contract: Contract, error: BaseException) -> Outcome[Any]:
+    """A handler raised: a read has failed, of anything else nobody knows; only `guard()` knows that nothing left."""
+    if isinstance(error, LeaseLostError):
+        return Outcome.unavailable(str(error))
+    if isinstance(error, CallStoppedError):
+        return Outcome(
+            OutcomeClass.PERMANENT_FAILURE, message=str(error), sent=Sent.NO, code=ErrorCode.CANCELLED
+        )
+    message = f"{type(error).__name__}: {error}"
+    if not contract.is_read:
+        return Outcome(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN, details={"reason": "raised"})
+    if isinstance(error, TimeoutError | ConnectionError):
+        return gave_up(contract, message, "connection")
+    return Outcome(OutcomeClass.PERMANENT_FAILURE, message=message, sent=Sent.YES, details={"reason": "raised"})
+
+
+def as_reported(contract: Contract, outcome: Outcome[Any]) -> Outcome[Any]:
+    """What an adapter said; a read's effect cannot be in doubt, so its `ambiguous` is a failure to try again."""
+    if contract.is_read and outcome.kind is OutcomeClass.AMBIGUOUS:
+        return gave_up(contract, outcome.message, "ambiguous")
+    if isinstance(outcome.output, Probe):
+        said = outcome.output
+        return replace(outcome, output={"answer": said.answer.value, "output": said.output, "evidence": said.evidence})
+    return outcome

@@ -1,0 +1,64 @@
+"""How much runs at once in this process: per tool, per pool, and in worker threads. Apart from conflicts over resources.
+
+A slot is taken before T1 and given back when the handler has really ended, so that a handler that outlives its
+deadline keeps its slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from ..registry.contract import Contract
+from .settings import Pool
+
+
+class Slot:
+    """What one attempt occupies; released once."""
+
+    def __init__(self, held: list[asyncio.Semaphore]) -> None:
+        self._held = held
+
+    def release(self) -> None:
+        """Give everything back; a second time does nothing."""
+        while self._held:
+            self._held.pop().release()
+
+
+class Capacity:
+    """The semaphores of one process, made when a tool is first called."""
+
+    def __init__(self, pools: Mapping[str, Pool], threads: int) -> None:
+        self._pools = {
+            name: asyncio.Semaphore(pool.concurrency) for name, pool in pools.items() if pool.concurrency is not None
+        }
+        self._threads = asyncio.Semaphore(threads)
+        self._tools: dict[tuple[str, int], asyncio.Semaphore] = {}
+
+    def full(self, contract: Contract, *, blocking: bool) -> bool:
+        """True if an attempt would have to wait."""
+        return any(semaphore.locked() for semaphore in self._needed(contract, blocking=blocking))
+
+    async def slot(self, contract: Contract, *, blocking: bool) -> Slot:
+        """Wait, first come first served, for everything that an attempt occupies. Always taken in the same order."""
+        held: list[asyncio.Semaphore] = []
+        try:
+            for semaphore in self._needed(contract, blocking=blocking):
+                await semaphore.acquire()
+                held.append(semaphore)
+        except BaseException:
+            Slot(held).release()
+            raise
+        return Slot(held)
+
+    def _needed(self, contract: Contract, *, blocking: bool) -> list[asyncio.Semaphore]:
+        needed: list[asyncio.Semaphore] = []
+        limits = contract.limits
+        if limits.concurrency is not None:
+            key = (contract.name, limits.concurrency)
+            needed.append(self._tools.setdefault(key, asyncio.Semaphore(limits.concurrency)))
+        if limits.pool is not None and limits.pool in self._pools:
+            needed.append(self._pools[limits.pool])
+        if blocking:
+            needed.append(self._threads)
+        return needed

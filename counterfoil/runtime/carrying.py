@@ -1,0 +1,169 @@
+"""Steps 10 and 11: the adapter is called once under its deadline, its outcome is recorded, and what follows is decided.
+
+A settlement that cannot be committed is kept and tried again until it is: its outcome is not delivered before. A
+handler that outlives its deadline is watched to its end; what it brings then is evidence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ..ledger.bookkeeping import end_handler
+from ..ledger.errors import LedgerError
+from ..ledger.rows import CallRow, get_call
+from ..ledger.settling import Settled, Settlement, SettleResult, settle
+from ..ledger.sql import Fact
+from ..ledger.states import CallState
+from ..registry.adapter import Call, CallStoppedError
+from ..registry.outcome import Outcome
+from ..registry.vocabulary import OutcomeClass
+from .attempt import Crossing, LeaseLostError, Running
+from .capacity import Slot
+from .case import Case
+from .clock import MICROSECOND, micros
+from .parts import Parts
+from .retry import Again, next_attempt, time_budget
+from .settlement import Result, settlement_of
+
+log = logging.getLogger("counterfoil.runtime")
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+
+
+class Carrier:
+    """Carries a dispatched case to its settlement."""
+
+    def __init__(self, parts: Parts, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._parts = parts
+        self._spawn = spawn
+
+    def start(self, case: Case, extra: dict[str, Any] | None = None) -> Running:
+        """Call the adapter, once, for the attempt that `case.row` stands for (or, unrecorded, for a closed-world read)."""
+        known = case.known
+        timeout_s = known.contract.limits.timeout_s
+        self._parts.crossed.add(case.call_id)
+        call = self._call(case, timeout_s)
+        case.running = Running(Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s))
+        if case.gone and known.contract.is_read:
+            case.running.stop_read()
+        return case.running
+
+    async def attempt(self, case: Case, slot: Slot, started: float, extra: dict[str, Any] | None = None) -> Result:
+        """One attempt from the adapter's call to the recorded outcome; `case.row` says what became of the call."""
+        running = self.start(case, extra)
+        running.task.add_done_callback(lambda _: slot.release())
+        return await self.finish(case, running, await running.outcome(), started)
+
+    async def finish(self, case: Case, running: Running, outcome: Outcome[Any], started: float) -> Result:
+        """Record an attempt's outcome; a handler that is not at its end yet is watched to it."""
+        row = case.row
+        assert row is not None, "an attempt has its T1"
+        ended = running.task.done()
+        if not ended:
+            self._spawn(self._watch(case, running, row.generation))
+        result = self.result(case, outcome)
+        retry_at = self.retry_at(case, outcome, started, row.attempts)
+        await self._settle(case, row, result.settlement, retry_at=retry_at, handler_ended=ended)
+        return result
+
+    def result(self, case: Case, outcome: Outcome[Any], by: str = "execution") -> Result:
+        """The settlement of an outcome, sealed and redacted."""
+        parts = self._parts
+        tenant = case.principal.tenant
+
+        return settlement_of(
+            case.known.contract,
+            outcome,
+            lambda kind, data: parts.ledger.seal(kind, case.call_id, tenant, data),
+            parts.clock.now(),
+            parts.settings.output_bytes,
+            by,
+        )
+
+    async def record(self, case: Case, fact: Callable[[], Fact[Any]]) -> Any:  # noqa: ANN401 (a fact's own answer)
+        """Record what must not be lost: kept and tried again until the ledger takes it."""
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                return await self._parts.ledger.record(fact)
+            except LedgerError as error:
+                log.warning("cannot record the outcome of %s yet (%s); keeping it", case.call_id, type(error).__name__)
+                case.waits_for_ledger = True
+                case.nudged.set()
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE_S, pause * 2)
+
+    async def _settle(
+        self, case: Case, row: CallRow, settlement: Settlement, *, retry_at: int | None, handler_ended: bool
+    ) -> None:
+        done: SettleResult = await self.record(
+            case,
+            lambda: settle(
+                row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended
+            ),
+        )
+        case.waits_for_ledger = False
+        self._parts.crossed.discard(case.call_id)
+        if done.row is not None:
+            case.record(done.row)
+        if isinstance(done, Settled) and done.row.state == CallState.SETTLED:
+            self._parts.waiting.released(row.tenant, row.resource_keys)
+
+    def retry_at(self, case: Case, outcome: Outcome[Any], started: float, attempts: int) -> int | None:
+        """When another attempt is made, in microseconds; None if none is."""
+        if outcome.kind is not OutcomeClass.RETRYABLE_FAILURE or (case.gone and case.known.contract.is_read):
+            return None
+        left = self.time_left(case, started)
+        decision = next_attempt(case.known.contract.limits.retry, attempts, left, outcome.after_s, self._parts.chance())
+        return self._parts.clock.now() + micros(decision.after_s) if isinstance(decision, Again) else None
+
+    def time_left(self, case: Case, started: float) -> float:
+        """What is left of the one budget of time of all attempts, in seconds."""
+        limits = case.known.contract.limits
+        return started + time_budget(limits.retry, limits.timeout_s) - self._parts.clock.monotonic()
+
+    async def _watch(self, case: Case, running: Running, generation: int) -> None:
+        """See a handler that was given up at its deadline to its end; what it brings is evidence."""
+        await asyncio.wait({running.task})
+        at = self._parts.clock.now()
+        outcome = running.ended()
+        if outcome.kind is OutcomeClass.AMBIGUOUS or running.task.cancelled():
+            await self.record(case, lambda: end_handler(case.call_id, generation, at))
+            return
+        late = replace(self.result(case, outcome).settlement, by="late")
+        await self.record(case, lambda: settle(case.call_id, generation, late))
+
+    def _call(self, case: Case, timeout_s: float) -> Call:
+        row = case.row
+        deadline = datetime.fromtimestamp(self._parts.clock.now() / MICROSECOND + timeout_s, UTC)
+        return Call(
+            id=case.asked_about or case.call_id,
+            action_id=case.action_id,
+            attempt=row.generation if row else 1,
+            principal=case.principal,
+            deadline=deadline,
+            if_version=case.request.if_version if case.request else (row.if_version if row else None),
+            progress_sink=case.tell_progress,
+            guard_check=lambda: self._guard(case),
+            loop=asyncio.get_running_loop(),
+        )
+
+    async def _guard(self, case: Case) -> None:
+        row, owner_id = case.row, self._parts.ledger.owner_id
+        if row is None:
+            return
+        try:
+            now = await self._parts.ledger.record(lambda: get_call(row.call_id))
+            lives = await self._parts.ledger.owner_alive()
+        except LedgerError as error:
+            raise LeaseLostError(f"the lease cannot be checked ({type(error).__name__}), so nothing is sent") from None
+        if now is not None and now.cancel_requested_at is not None:
+            raise CallStoppedError(f"cancelled by {now.cancel_requested_by} before it was sent")
+        mine = now is not None and now.state == CallState.DISPATCHED and now.generation == row.generation
+        if not (mine and lives and now is not None and now.owner_id == owner_id):
+            raise LeaseLostError("another server has taken this call over, so nothing is sent here")

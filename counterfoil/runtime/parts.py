@@ -1,0 +1,44 @@
+"""What the runtime is made of, handed in once by the composition root. No behaviour lives here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..ledger.bookkeeping import Delivery
+from ..ledger.store import Ledger
+from ..registry.catalogue import Catalogue
+from ..registry.limits import Breaker
+from ..registry.policy import Policy
+from .capacity import Capacity
+from .case import Case
+from .clock import Clock, Ids
+from .settings import Settings
+from .waiting import WaitingRoom
+
+
+@dataclass
+class Parts:
+    """One process's parts. `cases` are the calls that a task of this process follows, by call id.
+
+    `crossed` are those of them whose adapter was called and whose outcome is not recorded yet. `chance` gives random numbers from 0 to 1. `deliveries` wait for the next fact that carries them along.
+    """
+
+    catalogue: Catalogue
+    policy: Policy
+    ledger: Ledger
+    clock: Clock
+    ids: Ids
+    settings: Settings
+    capacity: Capacity
+    breaker: Breaker
+    chance: Callable[[], float]
+    waiting: WaitingRoom = field(default_factory=WaitingRoom)
+    cases: dict[str, Case] = field(default_factory=dict[str, Case])
+    crossed: set[str] = field(default_factory=set[str])
+    deliveries: list[Delivery] = field(default_factory=list[Delivery])
+
+    def take_deliveries(self) -> tuple[Delivery, ...]:
+        """The deliveries that the next fact carries along."""
+        taken, self.deliveries = tuple(self.deliveries), []
+        return taken

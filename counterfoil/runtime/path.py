@@ -1,0 +1,329 @@
+"""The one path of a call. Every route takes it, and no other code reaches an adapter.
+
+    request --> admit --> propose (a person decides; a decision resumes it) --+
+                  |                                                           |
+                  +--> read (closed world: one fact) --> answer               |
+                  +--> send (wait, T1) <--------------------------------------+
+                         +--> carry (adapter, T2) --> again? --> answer
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from ..ledger.approving import Proposed, TooManyPending, propose, refuse_waiting, repropose
+from ..ledger.errors import CannotRecordError
+from ..ledger.rows import ApprovalRow, CallRow
+from ..ledger.settling import Settled, observe
+from ..ledger.states import CallState
+from ..registry.outcome import Outcome
+from ..registry.principal import Principal
+from ..registry.request import CallRequest
+from ..registry.vocabulary import Assurance, ErrorCode, JsonValue, OutcomeClass, Verdict
+from .admitting import Admission
+from .attempt import Running
+from .carrying import Carrier
+from .case import Case
+from .clock import MICROSECOND, micros
+from .parts import Parts
+from .proposal import PURPOSE, Terms, document, new_approval
+from .refusal import Reason, RefusedError, refuse
+from .sending import IsDuplicateError, MovedOnError, NeedsProposalError, Sender, cannot_record
+from .settlement import Result
+from .viewing import Viewer, refused_view
+from .views import CallView, ErrorView
+from .writing import neighbours, new_row
+
+Joiner: TypeAlias = Callable[[Case, IsDuplicateError], Awaitable[CallView]]
+Recover: TypeAlias = Callable[[Case, float], Awaitable[None]]
+
+
+class CallPath:
+    """Takes a case from its request, or from its row, to its view."""
+
+    def __init__(self, parts: Parts, viewer: Viewer, sender: Sender, carrier: Carrier, join: Joiner) -> None:
+        self._parts = parts
+        self._viewer = viewer
+        self._sender = sender
+        self._carrier = carrier
+        self._join = join
+        self._admission = Admission(parts.catalogue, parts.policy)
+        self.recover: Recover | None = None
+
+    async def fresh(self, case: Case) -> CallView:
+        """A request that has no row yet."""
+        request = case.request
+        assert request is not None, "a fresh case has a request"
+        known = case.admitted = self._admission.admit(request)
+        if request.dry_run:
+            return self._dry_run(case)
+        self._check_breaker(case)
+        try:
+            if known.decision.verdict is Verdict.DENY:
+                await self._deny(case)
+            if known.decision.verdict is Verdict.APPROVE:
+                return await self._propose(case)
+            if known.closed_read and not self._parts.settings.reads_before:
+                return await self._read(case)
+            return await self._send(case)
+        except IsDuplicateError as error:
+            return await self._join(case, error)
+
+    async def resume(self, case: Case) -> CallView:
+        """A queued call that has a row: decided, to be sent again, or left by another server."""
+        row = case.row
+        assert row is not None, "a resumed case has a row"
+        try:
+            await self._readmit(case, row)
+            approval = await self._viewer.approval(row.approval_id)
+            digest = self._redeem(case, row, approval)
+            return await self._send(case, digest)
+        except NeedsProposalError as error:
+            return await self._propose_again(case, error.approval)
+        except IsDuplicateError as error:
+            return await self._refuse_row(case, key_conflict(error).reason)
+        except RefusedError as error:
+            return await self._refuse_row(case, error.reason)
+
+    async def _send(self, case: Case, digest: str | None = None) -> CallView:
+        started = self._parts.clock.monotonic()
+        try:
+            slot = await self._sender.send(case, digest)
+            result = await self._carrier.attempt(case, slot, started)
+            return await self._carry_on(case, result, digest, started)
+        except MovedOnError as moved:
+            row = moved.row or case.row
+            assert row is not None, "only a call with a row moves on"
+            return await self._viewer.view(row)
+
+    async def _carry_on(self, case: Case, result: Result, digest: str | None, started: float) -> CallView:
+        """Further attempts, while the contract's one budget of attempts and time lasts."""
+        while True:
+            row = case.row
+            assert row is not None, "a carried call has a row"
+            if row.state == CallState.QUEUED:
+                await self._until(row.not_before)
+                slot = await self._sender.send(case, digest)
+                result = await self._carrier.attempt(case, slot, started)
+                continue
+            if row.state == CallState.AWAITING_RECONCILIATION and self._may_recover(case, row, started):
+                assert self.recover is not None, "wired at construction"
+                await self.recover(case, started)
+                if case.row is not None and case.row.state == CallState.QUEUED:
+                    continue
+            return await self._viewer.view(case.row or row, result=result)
+
+    def _may_recover(self, case: Case, row: CallRow, started: float) -> bool:
+        retry = case.known.contract.limits.retry
+        return row.attempts < retry.attempts and self._carrier.time_left(case, started) > retry.least_s
+
+    async def _until(self, not_before: int | None) -> None:
+        wait = ((not_before or 0) - self._parts.clock.now()) / MICROSECOND
+        if wait > 0:
+            await asyncio.sleep(wait)
+
+    async def _read(self, case: Case) -> CallView:
+        """A read of a closed world: T1 and T2 are one fact, made after it ran and before its answer."""
+        started, at = self._parts.clock.monotonic(), self._parts.clock.now()
+        slot = await self._sender.stand(case)
+        running = self._carrier.start(case)
+        running.task.add_done_callback(lambda _: slot.release())
+        try:
+            outcome = await self._outcome_or_row(case, running)
+            if case.row is None and self._carrier.retry_at(case, outcome, started, 1) is not None:
+                await self._sender.record_running(case)
+            if case.row is not None:
+                result = await self._carrier.finish(case, running, outcome, started)
+                return await self._carry_on(case, result, None, started)
+            return await self._observe(case, outcome, at)
+        except RefusedError as error:
+            if error.reason.code is not ErrorCode.CANNOT_RECORD:
+                raise
+            return refused_view(case.known.contract.name, error.reason, effect="read", sent="unknown")
+
+    async def _outcome_or_row(self, case: Case, running: Running) -> Outcome[Any]:
+        waiting = asyncio.ensure_future(running.outcome())
+        while not waiting.done():
+            nudge = asyncio.ensure_future(case.nudged.wait())
+            await asyncio.wait({waiting, nudge}, return_when=asyncio.FIRST_COMPLETED)
+            nudge.cancel()
+            case.nudged.clear()
+            if case.wants_row and case.row is None and not waiting.done():
+                await self._sender.record_running(case)
+        return waiting.result()
+
+    async def _observe(self, case: Case, outcome: Outcome[Any], at: int) -> CallView:
+        parts, known = self._parts, case.known
+        result = self._carrier.result(case, outcome)
+        arguments = parts.ledger.seal("arguments", case.call_id, case.principal.tenant, known.arguments.canonical)
+        row = new_row(case, at, arguments.payload_id, at + micros(parts.settings.authority_s))
+        who, carried = neighbours(case, at, parts.settings.duplicate_window_s), parts.take_deliveries()
+        owner_id = parts.ledger.owner_id
+        try:
+            done = await parts.ledger.record(
+                lambda: observe(row, who, arguments, result.settlement, owner_id, carried)
+            )
+        except CannotRecordError as error:
+            raise cannot_record(error) from None
+        if not isinstance(done, Settled):
+            raise IsDuplicateError(done)
+        case.record(done.row)
+        return await self._viewer.view(done.row, result=result)
+
+    async def _deny(self, case: Case) -> None:
+        """A duplicate of a call that was allowed once is answered by that call; anything else is denied."""
+        parts, decision = self._parts, case.known.decision
+        who = neighbours(case, parts.clock.now(), parts.settings.duplicate_window_s)
+        await self._sender.look(case, who)
+        raise refuse(ErrorCode.DENIED, decision.reason, rule_id=decision.rule_id, rule=decision.rule_id)
+
+    async def _propose(self, case: Case) -> CallView:
+        """Its first record is a proposal; nothing else is held while a person decides."""
+        parts, known = self._parts, case.known
+        at = parts.clock.now()
+        arguments = parts.ledger.seal("arguments", case.call_id, case.principal.tenant, known.arguments.canonical)
+        row = new_row(case, at, arguments.payload_id, at + micros(parts.settings.authority_s))
+        approval = self._approval(case, row, at)
+        who, carried = neighbours(case, at, parts.settings.duplicate_window_s), parts.take_deliveries()
+        try:
+            result = await parts.ledger.record(
+                lambda: propose(
+                    row, who, arguments, approval, pending_max=parts.settings.pending_max, deliveries=carried
+                )
+            )
+        except CannotRecordError as error:
+            raise cannot_record(error) from None
+        if isinstance(result, Proposed):
+            case.record(result.row)
+            return await self._viewer.view(result.row, approval=result.approval)
+        if isinstance(result, TooManyPending):
+            raise refuse(
+                ErrorCode.RATE_LIMITED,
+                f"{result.pending} of your proposals wait for a decision already; that is the most. Have some decided first.",
+                pending=result.pending,
+            )
+        self._sender.stop(case, result)
+        raise AssertionError(f"{type(result).__name__} neither proposes nor stops")
+
+    async def _propose_again(self, case: Case, old: ApprovalRow | None) -> CallView:
+        parts, row = self._parts, case.row
+        assert row is not None, "only a call with a row is proposed again"
+        at = parts.clock.now()
+        approval = self._approval(case, row, at)
+        why = "the decision was not carried out in its window" if old is not None else "a decision is needed now"
+        done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
+        if done is None:
+            return await self._viewer.view(await self._viewer.row(row.call_id) or row)
+        case.record(done.row)
+        return await self._viewer.view(done.row, approval=done.approval)
+
+    def _approval(self, case: Case, row: CallRow, at: int) -> ApprovalRow:
+        parts, known = self._parts, case.known
+        valid = micros(parts.settings.proposal_valid_s)
+        terms = Terms(known.decision.assurance.value, known.decision.rule_id, at + valid)
+        digest = parts.ledger.mac(PURPOSE, document(row, known.contract, row.args_digest, terms))
+        within = micros(parts.settings.execute_within_s)
+        return new_approval(parts.ids.new("apr_"), row, known.contract, known.decision, digest, at, valid, within)
+
+    def _redeem(self, case: Case, row: CallRow, approval: ApprovalRow | None) -> str | None:
+        """What the approval must be bound to now; a stricter verdict or a changed contract needs a fresh proposal."""
+        known = case.known
+        if known.decision.verdict is Verdict.DENY:
+            raise refuse(ErrorCode.DENIED, known.decision.reason, rule_id=known.decision.rule_id)
+        needed = known.decision.assurance.strength if known.decision.verdict is Verdict.APPROVE else 0
+        if approval is None:
+            if needed:
+                raise NeedsProposalError(None)
+            return None
+        if Assurance(approval.assurance).strength < needed:
+            raise NeedsProposalError(approval)
+        terms = Terms(approval.assurance, approval.rule_id, approval.expires_at)
+        digest = self._parts.ledger.mac(PURPOSE, document(row, known.contract, known.arguments.digest, terms))
+        if digest != approval.digest:
+            raise NeedsProposalError(approval)
+        return digest
+
+    async def _readmit(self, case: Case, row: CallRow) -> None:
+        """Everything is checked again with the arguments as they were recorded, under the grant of the submission."""
+        if row.grant_expires_at is not None and self._parts.clock.now() > row.grant_expires_at:
+            raise refuse(ErrorCode.AUTHORITY_EXPIRED, "The authority under which it was asked has lapsed. Ask again.")
+        arguments: JsonValue = json.loads(await self._parts.ledger.open_payload(row.args_payload))
+        request = CallRequest(
+            principal=case.principal,
+            tool=row.tool,
+            arguments=arguments,
+            version=row.version,
+            idempotency_key=row.key,
+            if_version=row.if_version,
+        )
+        case.admitted = self._admission.admit(request)
+
+    async def _refuse_row(self, case: Case, reason: Reason) -> CallView:
+        row = case.row
+        assert row is not None, "only a call with a row is refused in it"
+        at, meaning = self._parts.clock.now(), reason.meaning
+        done = await self._carrier.record(
+            case,
+            lambda: refuse_waiting(
+                row.call_id, reason.code.value, meaning.outcome.value, reason.message, reason.details, at
+            ),
+        )
+        return await self._viewer.view(done or await self._viewer.row(row.call_id) or row)
+
+    def _check_breaker(self, case: Case) -> None:
+        known = case.known
+        key = (case.principal.tenant, case.principal.subject, known.contract.name, known.arguments.digest)
+        until = self._parts.breaker.blocked_until(key, self._parts.clock.monotonic())
+        if until is not None:
+            raise refuse(
+                ErrorCode.REPEATED_FAILURE,
+                "The same call has failed five times within ten minutes. Change the arguments, or wait.",
+                retry_after_s=round(until - self._parts.clock.monotonic(), 1),
+            )
+
+    def _dry_run(self, case: Case) -> CallView:
+        known = case.known
+        decision, contract = known.decision, known.contract
+        return CallView(
+            tool=contract.name,
+            state=CallState.NEW,
+            version=contract.version,
+            extra={
+                "dry_run": True,
+                "verdict": decision.verdict.value,
+                "assurance": decision.assurance.value,
+                "rule_id": decision.rule_id,
+                "reason": decision.reason,
+                "missing_scopes": list(case.principal.missing(contract.gate.scopes)),
+                "arguments": known.arguments.value,
+            },
+        )
+
+
+def key_conflict(error: IsDuplicateError) -> RefusedError:
+    """The key belongs to another request."""
+    row = error.duplicate.row
+    return refuse(
+        ErrorCode.KEY_CONFLICT,
+        f"This idempotency key belongs to {row.call_id}, which was asked with other arguments or is past its retention. "
+        "Use another key for another intent.",
+        call_id=row.call_id,
+    )
+
+
+def worth_counting(outcome: str | None, error: ErrorView | None) -> bool:
+    """True for a settled failure that the breaker counts."""
+    return error is not None and outcome in {
+        OutcomeClass.PERMANENT_FAILURE.value,
+        OutcomeClass.RETRYABLE_FAILURE.value,
+    }
+
+
+def principal_of(row: CallRow) -> Principal:
+    """The grant of a recorded call: who asked, with the scopes of the submission."""
+    return Principal(row.tenant, row.subject, row.client, frozenset(json.loads(row.scopes)))
+
+

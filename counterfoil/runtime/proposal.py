@@ -1,0 +1,80 @@
+"""What an approval is bound to: one keyed digest over everything that was shown, and the row that carries it. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ..canonical import canonical
+from ..ledger.rows import ApprovalRow, CallRow
+from ..registry.contract import Contract
+from ..registry.policy import Decision
+from ..registry.vocabulary import JsonObject
+
+PURPOSE = "approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a decision was asked for: the assurance, by which rule, until when (microseconds)."""
+
+    assurance: str
+    rule_id: str | None
+    expires_at: int
+
+
+def document(row: CallRow, contract: Contract, args_digest: str, terms: Terms) -> bytes:
+    """The exact proposal as canonical bytes; change one field and the digest is another one."""
+    bound: JsonObject = {
+        "tenant": row.tenant,
+        "requester": row.subject,
+        "client": row.client,
+        "run": row.run_id,
+        "step": row.step,
+        "call": row.call_id,
+        "tool": contract.name,
+        "version": contract.version,
+        "schema_digest": contract.schema_digest,
+        "arguments": args_digest,
+        "if_version": row.if_version,
+        "assurance": terms.assurance,
+        "rule": terms.rule_id,
+        "expires_at": terms.expires_at,
+    }
+    return canonical(bound)
+
+
+def new_approval(  # noqa: PLR0913 (one row)
+    approval_id: str, row: CallRow, contract: Contract, decision: Decision, digest: str, at: int, valid: int, within: int
+) -> ApprovalRow:
+    """The row of a fresh proposal. `valid` and `within` are microseconds."""
+    return ApprovalRow(
+        approval_id=approval_id,
+        call_id=row.call_id,
+        run_id=row.run_id,
+        step=row.step,
+        tenant=row.tenant,
+        requester=row.subject,
+        client=row.client,
+        tool=contract.name,
+        version=contract.version,
+        schema_digest=contract.schema_digest,
+        effect=contract.gate.effect.value,
+        digest=digest,
+        assurance=decision.assurance.value,
+        rule_id=decision.rule_id,
+        reason=decision.reason,
+        approvers=json.dumps(list(decision.approvers)),
+        over_mcp=int(decision.over_mcp),
+        state="pending",
+        requested_at=at,
+        expires_at=at + valid,
+        execute_within=within,
+        execute_until=None,
+        decided_at=None,
+        decided_by=None,
+        strength=None,
+        via=None,
+        note=None,
+        superseded_by=None,
+    )

@@ -1,0 +1,241 @@
+"""Establish what happened to a dispatched attempt that has no settlement: by late evidence, a probe, or a person's word.
+
+One pass follows the order of design section 4 once. What it may lead to is settled, queued to be sent again, or parked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..ledger.admission import owner_lives
+from ..ledger.approving import repropose
+from ..ledger.recovering import last_attempt, note_probe, note_word, resend, resolve
+from ..ledger.redact import redact_text
+from ..ledger.settling import Settlement, take_late
+from ..registry.outcome import Outcome, ProbeAnswer
+from ..registry.request import CallRequest
+from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
+from .clock import rfc3339
+from .path import principal_of
+from .recovery import Advice, Situation, Step, advise, settles_at
+from .refusal import refuse
+from .settlement import settlement_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ..ledger.rows import AttemptRow, CallRow
+    from ..registry.contract import Contract
+    from .parts import Parts
+    from .views import CallView
+
+RESOLUTIONS: Final = ("happened", "not_happened", "still_unknown")
+AskProbe = Callable[[CallRequest, "CallRow"], Awaitable["CallView"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a person says happened, on what evidence, and how it is known who said it."""
+
+    resolution: str
+    evidence: str
+    by: str
+    strength: str
+    via: str
+    then: str = "fail"
+    output: JsonValue = None
+    external_reference: str | None = None
+
+
+class Reconciler:
+    """Follows up unresolved calls of this ledger."""
+
+    def __init__(self, parts: Parts, ask: AskProbe, propose: Callable[[CallRow, Contract, JsonObject], Any]) -> None:
+        self._parts = parts
+        self._ask = ask
+        self._propose = propose
+        self._busy: dict[str, asyncio.Lock] = {}
+
+    async def follow(self, row: CallRow, *, repeatable_here: bool = False) -> CallRow:
+        """Follow the order once. The row that it leads to; unchanged where only a person can tell."""
+        async with self._alone(row.call_id):
+            at = self._parts.clock.now()
+            late = await self._parts.ledger.record(lambda: take_late(row.call_id, at))
+            if late is not None:
+                return late
+            entry = self._parts.catalogue.get(row.tool, row.version)
+            if entry is None:
+                return row
+            attempt = await self._attempt(row)
+            case = Situation(
+                contract=entry.contract,
+                now=at,
+                first_dispatched_at=row.dispatched_at if row.generation == 1 and row.dispatched_at else row.created_at,
+                hard_deadline_at=attempt.hard_deadline_at if attempt else None,
+                repeatable_here=repeatable_here,
+            )
+            advice = advise(case)
+            if advice.step is Step.ASK:
+                row, case, said = await self._probe(row, entry.contract, case)
+                return await self._act(row, entry.contract, advise(case), said)
+            return await self._act(row, entry.contract, advice, {})
+
+    async def say(self, row: CallRow, word: Word) -> CallRow:
+        """Take a person's word.
+
+        Raises:
+            RefusedError: the word cannot be taken, or not yet.
+        """
+        contract = self._contract(row)
+        if word.resolution == "not_happened":
+            await self._not_yet(row, contract)
+        said: JsonObject = {
+            "resolution": word.resolution,
+            "evidence": redact_text(word.evidence),
+            "by": word.by,
+            "strength": word.strength,
+            "via": word.via,
+            "then": word.then if word.resolution == "not_happened" else None,
+            "external_reference": word.external_reference,
+        }
+        async with self._alone(row.call_id):
+            done = await self._take(row, contract, word, said)
+        if done is None:
+            raise refuse(
+                ErrorCode.VERSION_CONFLICT, "The call moved while you spoke. Look at it again.", call_id=row.call_id
+            )
+        return done
+
+    async def _take(self, row: CallRow, contract: Contract | None, word: Word, said: JsonObject) -> CallRow | None:
+        parts, at = self._parts, self._parts.clock.now()
+        if word.resolution == "still_unknown":
+            return await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
+        if word.resolution == "not_happened" and word.then == "retry":
+            noted = await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
+            return None if noted is None else await self._send_again(noted, contract, "a person says that it did not happen", fresh=True)
+        settlement = self._person_settlement(row, contract, word, at)
+        return await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement, word=said))
+
+    def _person_settlement(self, row: CallRow, contract: Contract | None, word: Word, at: int) -> Settlement:
+        if word.resolution == "not_happened":
+            return Settlement(
+                outcome="permanent_failure",
+                sent="unknown",
+                at=at,
+                by="person",
+                code=ErrorCode.TOOL_FAILED.value,
+                message="A person established that it did not happen.",
+                details={"effect": "none"},
+            )
+        evidence = {"external_reference": word.external_reference} if word.external_reference else {}
+        outcome: Outcome[JsonValue] = Outcome.success(word.output, evidence)
+        if contract is None:
+            return Settlement(outcome="success", sent="yes", at=at, by="person", evidence=dict(evidence))
+        return self._settlement(row, contract, outcome, at, "person")
+
+    async def _not_yet(self, row: CallRow, contract: Contract | None) -> None:
+        """`not_happened` cannot be said while the attempt may still act."""
+        attempt = await self._attempt(row)
+        if attempt is None:
+            return
+        lives = await self._parts.ledger.record(lambda: owner_lives(attempt.owner_id))
+        until = settles_at(contract, attempt.hard_deadline_at) if contract is not None else None
+        running = lives and attempt.handler_ended_at is None
+        early = until is not None and self._parts.clock.now() < until
+        if running or early or (until is None and lives):
+            raise refuse(
+                ErrorCode.IN_PROGRESS,
+                "Its attempt may still act, so nobody can say yet that it did not happen"
+                + (f"; ask after {rfc3339(until)}." if early else "; the server that sent it must have ended first."),
+                call_id=row.call_id,
+                earliest=rfc3339(until),
+            )
+
+    async def _probe(self, row: CallRow, contract: Contract, case: Situation) -> tuple[CallRow, Situation, JsonObject]:
+        """Ask the far side, as a governed call of its own."""
+        name = contract.recovery.probe
+        assert name is not None, "asked for without a probe"
+        arguments = await self._arguments(row)
+        request = CallRequest(
+            principal=principal_of(row), tool=name, arguments=arguments, route=Route.PROBE, parent_call_id=row.call_id
+        )
+        view = await self._ask(request, row)
+        said: JsonObject = view.output if isinstance(view.output, dict) else {}
+        answer = ProbeAnswer(str(said.get("answer", "unknown")))
+        at, probe_id = self._parts.clock.now(), view.call_id or ""
+        noted = await self._parts.ledger.record(
+            lambda: note_probe(row.call_id, row.revision, answer.value, probe_id, at)
+        )
+        if noted is None:
+            raise refuse(ErrorCode.VERSION_CONFLICT, "The call moved while it was asked about.", call_id=row.call_id)
+        asked = Situation(
+            contract=contract,
+            now=at,
+            first_dispatched_at=case.first_dispatched_at,
+            hard_deadline_at=case.hard_deadline_at,
+            answer=answer,
+            asked=True,
+        )
+        return noted, asked, said
+
+    async def _act(self, row: CallRow, contract: Contract, advice: Advice, said: JsonObject) -> CallRow:
+        parts, at = self._parts, self._parts.clock.now()
+        if advice.step is Step.SETTLE_HAPPENED:
+            evidence = said.get("evidence")
+            outcome: Outcome[Any] = Outcome.success(said.get("output"), evidence if isinstance(evidence, dict) else {})
+            settlement = self._settlement(row, contract, outcome, at, "probe")
+            done = await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement))
+            return done or row
+        if advice.step is Step.RESEND:
+            return await self._send_again(row, contract, advice.why) or row
+        return row
+
+    async def _send_again(self, row: CallRow, contract: Contract | None, why: str, *, fresh: bool = False) -> CallRow | None:
+        """Queue it, or propose it anew where its approval does not cover another sending."""
+        parts, at = self._parts, self._parts.clock.now()
+        if contract is not None and row.approval_id is not None:
+            approval = await self._propose(row, contract, {"why": why, "fresh": fresh})
+            if approval is not None:
+                done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
+                return done.row if done is not None else None
+        owner_id = parts.ledger.owner_id
+        return await parts.ledger.record(lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}))
+
+    def _settlement(self, row: CallRow, contract: Contract, outcome: Outcome[Any], at: int, by: str) -> Settlement:
+        ledger = self._parts.ledger
+        return settlement_of(
+            contract,
+            outcome,
+            lambda kind, data: ledger.seal(kind, row.call_id, row.tenant, data),
+            at,
+            self._parts.settings.output_bytes,
+            by,
+        ).settlement
+
+    async def _arguments(self, row: CallRow) -> JsonValue:
+        value: JsonValue = json.loads(await self._parts.ledger.open_payload(row.args_payload))
+        return value
+
+    async def _attempt(self, row: CallRow) -> AttemptRow | None:
+        found: AttemptRow | None = await self._parts.ledger.record(lambda: last_attempt(row.call_id, row.generation))
+        return found
+
+    def _contract(self, row: CallRow) -> Contract | None:
+        entry = self._parts.catalogue.get(row.tool, row.version)
+        return entry.contract if entry is not None else None
+
+    @asynccontextmanager
+    async def _alone(self, call_id: str) -> AsyncIterator[None]:
+        """One follow-up of a call at a time in this process; between processes the revision decides."""
+        lock = self._busy.setdefault(call_id, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._busy.pop(call_id, None)

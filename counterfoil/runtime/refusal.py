@@ -1,0 +1,38 @@
+"""A rule said no. The one exception of the call path: raised where the rule is, answered where the request came in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..registry.vocabulary import REFUSALS, ErrorCode, JsonObject, Meaning
+from .views import Next
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a call is not sent: the code, what was expected and what to do, and the next possible action."""
+
+    code: ErrorCode
+    message: str
+    details: JsonObject = field(default_factory=dict[str, "None"])  # type: ignore[arg-type]  # JsonObject's values are a union
+    next: Next | None = None
+    rule_id: str | None = None
+
+    @property
+    def meaning(self) -> Meaning:
+        """The outcome that the code stands for, and whether asking again can help."""
+        return REFUSALS[self.code]
+
+
+class RefusedError(Exception):
+    """Nothing was sent, for this reason."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+def refuse(code: ErrorCode, message: str, next_: Next | None = None, rule_id: str | None = None, **details: object) -> RefusedError:
+    """A refusal to raise; details are JSON values, absent ones are left out."""
+    kept: JsonObject = {name: value for name, value in details.items() if value is not None}  # type: ignore[misc]  # JSON by contract
+    return RefusedError(Reason(code, message, kept, next_, rule_id))

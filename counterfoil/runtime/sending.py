@@ -1,0 +1,311 @@
+"""Steps 7 to 9: wait for resources and capacity, make the adapter ready, and commit T1. No T1, no adapter.
+
+A case without a row waits in memory. When its caller will not wait any longer it gets a row (`queued`); when its
+caller is gone it is given up. Whatever the guards answer instead of T1 becomes a `NotSent` or a refusal here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from ..ledger.admission import Busy, Duplicate, Neighbours, OwnerLapsed, Unresolved
+from ..ledger.dispatching import (
+    ApprovalGone,
+    Attempt,
+    Dispatched,
+    LateFound,
+    Moved,
+    NotDispatched,
+    OverBudget,
+    dispatch_new,
+    dispatch_queued,
+    enqueue,
+    look,
+)
+from ..ledger.errors import CannotRecordError
+from ..ledger.rows import ApprovalRow, CallRow
+from ..registry.adapter import NotReadyError
+from ..registry.vocabulary import ErrorCode, Route
+from .capacity import Slot
+from .case import Case
+from .clock import micros, rfc3339
+from .parts import Parts
+from .refusal import refuse
+from .views import Next
+from .writing import neighbours, new_row
+
+T = TypeVar("T")
+
+
+class CallerGoneError(Exception):
+    """Nobody waits for a call that has no row: it is given up before anything was sent."""
+
+
+class NotSentError(Exception):
+    """T1 was not made, and the answer is another call's or another state's; see the attributes of the kinds below."""
+
+
+class IsDuplicateError(NotSentError):
+    """The request is, or collides with, a call that is there already."""
+
+    def __init__(self, duplicate: Duplicate) -> None:
+        super().__init__(duplicate.relation)
+        self.duplicate = duplicate
+
+
+class MovedOnError(NotSentError):
+    """The call is no longer ours to send: decided otherwise, cancelled, taken over, or reported late."""
+
+    def __init__(self, row: CallRow | None, *, late: bool = False) -> None:
+        super().__init__(row.state if row else "gone")
+        self.row = row
+        self.late = late
+
+
+class NeedsProposalError(NotSentError):
+    """Its approval cannot be consumed (any more): a fresh proposal is needed."""
+
+    def __init__(self, approval: ApprovalRow | None) -> None:
+        super().__init__(approval.state if approval else "none")
+        self.approval = approval
+
+
+class Sender:
+    """Takes a case to its T1."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def send(self, case: Case, digest: str | None = None) -> Slot:
+        """Wait for what the call needs and commit T1; `case.row` is dispatched then. The slot is the caller's to release.
+
+        Args:
+            case: admitted; with a row it is queued and ours.
+            digest: what the approval to be consumed must be bound to, None if none is needed.
+
+        Raises:
+            RefusedError: a rule said no.
+            NotSentError: the answer is another call's or another state's.
+            CallerGoneError: given up, nothing recorded.
+        """
+        parts, known = self._parts, case.known
+        lapses = 0
+        patience_ends = parts.clock.monotonic() + parts.settings.queue_wait_s
+        with ExitStack() as queue:
+            place = None
+            if known.resources and (case.row is None or case.row.generation == 0):
+                await self._look_if_waiting(case)
+                place = queue.enter_context(parts.waiting.place(case.principal.tenant, known.resources))
+            while True:
+                while place is not None and not parts.waiting.is_first(place):
+                    await self._patiently(case, place.turn())
+                slot = await self._slot(case)
+                try:
+                    result = await self._t1(case, digest)
+                    if isinstance(result, Dispatched):
+                        case.record(result.row)
+                        parts.cases[case.call_id] = case
+                        return slot
+                except BaseException:
+                    slot.release()
+                    raise
+                slot.release()
+                if isinstance(result, OwnerLapsed) and lapses == 0:
+                    lapses += 1
+                    await parts.ledger.renew_owner()
+                    continue
+                self.stop(case, result)
+                if parts.clock.monotonic() > patience_ends:
+                    raise busy(result)
+                if place is None:
+                    place = queue.enter_context(parts.waiting.place(case.principal.tenant, known.resources))
+                await self._patiently(case, place.turn())
+
+    async def stand(self, case: Case) -> Slot:
+        """Capacity and a ready adapter for a read that is recorded after it ran."""
+        return await self._slot(case)
+
+    async def record_running(self, case: Case) -> None:
+        """T1 of a closed-world read that runs already, because its caller will not wait for the end of it."""
+        result = await self._t1(case, None)
+        if isinstance(result, Dispatched):
+            case.record(result.row)
+            self._parts.cases[case.call_id] = case
+            return
+        self.stop(case, result)
+
+    async def _slot(self, case: Case) -> Slot:
+        known = case.known
+        if self._parts.capacity.full(known.contract, blocking=known.adapter.blocking):
+            await self._look_if_waiting(case)
+        slot = await self._patiently(case, self._parts.capacity.slot(known.contract, blocking=known.adapter.blocking))
+        try:
+            await self._patiently(case, known.adapter.ready())
+        except NotReadyError as error:
+            slot.release()
+            raise refuse(ErrorCode.UNAVAILABLE, f"{known.contract.name} cannot be reached now: {error}") from None
+        except BaseException:
+            slot.release()
+            raise
+        return slot
+
+    async def _t1(self, case: Case, digest: str | None) -> Dispatched | NotDispatched:
+        parts, known = self._parts, case.known
+        if case.gone and case.row is None:
+            raise CallerGoneError
+        attempt = self._attempt(case)
+        try:
+            if case.row is not None:
+                call_id = case.call_id
+                siblings = not known.contract.is_read and not known.resources and case.row.route == Route.DIRECT.value
+                return await parts.ledger.record(
+                    lambda: dispatch_queued(call_id, attempt, digest=digest, siblings=siblings)
+                )
+            arguments = parts.ledger.seal("arguments", case.call_id, case.principal.tenant, known.arguments.canonical)
+            row = new_row(case, attempt.at, arguments.payload_id, attempt.at + micros(parts.settings.authority_s))
+            who = neighbours(case, attempt.at, parts.settings.duplicate_window_s)
+            return await parts.ledger.record(lambda: dispatch_new(row, who, arguments, attempt))
+        except CannotRecordError as error:
+            raise cannot_record(error) from None
+
+    def _attempt(self, case: Case) -> Attempt:
+        parts, known = self._parts, case.known
+        at = parts.clock.now()
+        hard = at + micros(known.contract.limits.timeout_s) if known.adapter.hard_deadline else None
+        return Attempt(
+            owner_id=parts.ledger.owner_id,
+            at=at,
+            hard_deadline_at=hard,
+            request_open=case.listeners > 0,
+            deliveries=parts.take_deliveries(),
+        )
+
+    def stop(self, case: Case, result: NotDispatched) -> None:
+        """Raise unless waiting helps."""
+        match result:
+            case Busy():
+                return
+            case Duplicate():
+                raise IsDuplicateError(result)
+            case Unresolved():
+                if case.row is not None and case.row.sent == "unknown":
+                    return
+                raise unresolved(result, case)
+            case OverBudget():
+                raise over_budget(result)
+            case ApprovalGone():
+                raise NeedsProposalError(result.approval)
+            case Moved():
+                raise MovedOnError(result.row)
+            case LateFound():
+                raise MovedOnError(result.row, late=True)
+            case OwnerLapsed():
+                raise refuse(ErrorCode.UNAVAILABLE, "This server stood still too long and is taking up its work again. Ask again.")
+
+    async def _look_if_waiting(self, case: Case) -> None:
+        """Before it waits for anything: a duplicate or an unresolved neighbour is answered at once."""
+        if case.row is not None:
+            return
+        await self.look(case, neighbours(case, self._parts.clock.now(), self._parts.settings.duplicate_window_s))
+
+    async def look(self, case: Case, who: Neighbours) -> None:
+        """Raise what stands in the way of a request that has no row, apart from what waiting would cure."""
+        try:
+            result = await self._parts.ledger.record(lambda: look(who, case.known.resources))
+        except CannotRecordError as error:
+            raise cannot_record(error) from None
+        if result is not None:
+            self.stop(case, result)
+
+    async def _patiently(self, case: Case, wait: Coroutine[Any, Any, T]) -> T:
+        """Wait, but give the case its row when its caller leaves with an answer, and give up when the caller is gone."""
+        if case.row is not None:
+            return await wait
+        waiting = asyncio.ensure_future(wait)
+        try:
+            while not waiting.done():
+                if case.gone and case.row is None:
+                    raise CallerGoneError
+                if case.wants_row and case.row is None:
+                    await self._get_a_row(case)
+                await _first(waiting, case.nudged)
+                case.nudged.clear()
+            return waiting.result()
+        finally:
+            if not waiting.done():
+                waiting.cancel()
+
+    async def _get_a_row(self, case: Case) -> None:
+        parts, known = self._parts, case.known
+        at = parts.clock.now()
+        arguments = parts.ledger.seal("arguments", case.call_id, case.principal.tenant, known.arguments.canonical)
+        row = new_row(case, at, arguments.payload_id, at + micros(parts.settings.authority_s))
+        row = row._replace(owner_id=parts.ledger.owner_id)
+        who = neighbours(case, at, parts.settings.duplicate_window_s)
+        try:
+            result = await parts.ledger.record(lambda: enqueue(row, who, arguments, at))
+        except CannotRecordError as error:
+            raise cannot_record(error) from None
+        if not isinstance(result, CallRow):
+            self.stop(case, result)
+            return
+        case.record(result)
+        parts.cases[case.call_id] = case
+
+
+async def _first(waiting: asyncio.Future[Any], nudged: asyncio.Event) -> None:
+    nudge = asyncio.ensure_future(nudged.wait())
+    try:
+        await asyncio.wait({waiting, nudge}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        nudge.cancel()
+
+
+def cannot_record(error: CannotRecordError) -> Exception:
+    """The ledger cannot keep it, so it is not done."""
+    return refuse(
+        ErrorCode.CANNOT_RECORD,
+        f"The ledger cannot record now ({error.reason}), so nothing was sent. Ask again when it can; `status` shows its health.",
+        reason=error.reason,
+    )
+
+
+def unresolved(found: Unresolved, case: Case) -> Exception:
+    """Another call whose outcome nobody knows stands in the way; it is named to those who may see it."""
+    mine = found.row.subject == case.principal.subject
+    call_id = found.row.call_id if mine else None
+    about = f"{found.row.tool} ({call_id})" if mine else "another caller's call"
+    where = f"on {found.resource} " if found.resource and mine else ""
+    return refuse(
+        ErrorCode.AMBIGUOUS,
+        f"An earlier call {where}has an outcome that nobody knows yet: {about}. It may have happened, so this is not "
+        "sent. Reconcile that call first.",
+        Next("reconcile", {"call_id": call_id}, "Find out what became of it.") if call_id else None,
+        call_id=call_id,
+        since=rfc3339(found.row.dispatched_at),
+    )
+
+
+def busy(result: NotDispatched) -> Exception:
+    """The resource stayed taken for as long as anybody waits."""
+    resource = result.resource if isinstance(result, Busy | Unresolved) else None
+    return refuse(ErrorCode.RESOURCE_BUSY, f"{resource or 'A resource'} stayed taken by another call. Ask again later.")
+
+
+def over_budget(found: OverBudget) -> Exception:
+    """A budget has not enough left."""
+    charge = found.charge
+    return refuse(
+        ErrorCode.BUDGET_EXHAUSTED,
+        f"The budget {charge.scope} has {max(0, charge.limit - found.used)} {charge.kind} left of {charge.limit}; "
+        f"this call needs {charge.amount}.",
+        scope=charge.scope,
+        kind=charge.kind,
+        used=found.used,
+        limit=charge.limit,
+        resets_at=rfc3339(charge.resets_at),
+    )
+

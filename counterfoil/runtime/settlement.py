@@ -1,0 +1,147 @@
+"""From an outcome to a settlement: which code, what is known of the effect, whether the output keeps its promise.
+
+Pure, apart from sealing, which it is handed. Content never makes it fail: an output that breaks its schema has
+happened all the same, and is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..canonical import canonical
+from ..ledger.redact import project, redact_text
+from ..ledger.sealing import Sealed
+from ..ledger.settling import Settlement
+from ..registry.contract import Contract
+from ..registry.outcome import Outcome
+from ..registry.schema import Validator, compile_schema
+from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, OutcomeClass, Sent
+
+Seal = Callable[[str, bytes], Sealed]
+EVIDENCE: Final = ("request_id", "external_reference", "external_version")
+_RETRYABLE: Final = frozenset({OutcomeClass.RETRYABLE_FAILURE})
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A settlement, and the output in clear for the one who waits."""
+
+    settlement: Settlement
+    output: JsonValue
+    output_bytes: bytes | None
+
+
+def settlement_of(contract: Contract, outcome: Outcome[Any], seal: Seal, at: int, limit: int, by: str = "execution") -> Result:  # noqa: PLR0913
+    """What T2 records of an outcome.
+
+    Args:
+        contract: whose attempt it was.
+        outcome: what the adapter reported; its output is JSON.
+        seal: seals plain bytes under a kind of payload.
+        at: now, in microseconds.
+        limit: the most bytes of an output that are kept.
+        by: how it is known.
+    """
+    code = _code(outcome)
+    raw, problem = _bytes(outcome.output)
+    told = raw is not None or by == "execution"  # whoever only knows that it happened need not know what came of it
+    if problem is None and told and outcome.kind in {OutcomeClass.SUCCESS, OutcomeClass.PARTIAL}:
+        problem = _output_problem(contract, outcome.output, raw, limit)
+    if problem is not None:
+        code = ErrorCode.OUTPUT_INVALID
+    kept = raw if raw is None or len(raw) <= limit else raw[:limit]
+    sealed = seal("raw" if problem else "output", kept) if kept is not None else None
+    settlement = Settlement(
+        outcome=outcome.kind.value if problem is None else OutcomeClass.SUCCESS.value,
+        sent=_sent(outcome),
+        at=at,
+        by=by,
+        code=code.value if code else None,
+        message=redact_text(problem or outcome.message) or None,
+        retryable=outcome.kind in _RETRYABLE,
+        details=_details(outcome, code, sealed),
+        evidence=_evidence(contract, outcome),
+        output=sealed,
+    )
+    return Result(settlement, None if problem else outcome.output, None if problem else kept)
+
+
+def _code(outcome: Outcome[Any]) -> ErrorCode | None:
+    if outcome.kind in {OutcomeClass.SUCCESS, OutcomeClass.NO_RESULT, OutcomeClass.PARTIAL}:
+        return None
+    if outcome.kind is OutcomeClass.AMBIGUOUS:
+        return ErrorCode.AMBIGUOUS
+    if outcome.sent is not Sent.NO:
+        return ErrorCode.TOOL_FAILED
+    if outcome.code is not None:
+        return outcome.code
+    named = {
+        OutcomeClass.DENIED: ErrorCode.DENIED,
+        OutcomeClass.INVALID_REQUEST: ErrorCode.INVALID_ARGUMENTS,
+    }
+    return named.get(outcome.kind, ErrorCode.TOOL_FAILED)
+
+
+def _sent(outcome: Outcome[Any]) -> str:
+    return Sent.UNKNOWN.value if outcome.kind is OutcomeClass.AMBIGUOUS else outcome.sent.value
+
+
+def _details(outcome: Outcome[Any], code: ErrorCode | None, sealed: Sealed | None) -> JsonObject | None:
+    details: JsonObject = dict(outcome.details)
+    if code is ErrorCode.TOOL_FAILED:
+        details["effect"] = "unknown" if outcome.sent is Sent.UNKNOWN else "none"
+    if code is ErrorCode.OUTPUT_INVALID and sealed is not None:
+        details |= {"uri": f"counterfoil://artifacts/{sealed.payload_id}", "bytes": sealed.bytes, "sha256": sealed.sha256}
+    if outcome.after_s is not None:
+        details["retry_after_s"] = outcome.after_s
+    shown = project(details)
+    return shown if isinstance(shown, dict) and shown else None
+
+
+def _evidence(contract: Contract, outcome: Outcome[Any]) -> JsonObject:
+    found: JsonObject = {name: at_pointer(outcome.output, pointer) for name, pointer in contract.recovery.evidence.items()}
+    found |= {name: outcome.evidence[name] for name in EVIDENCE if name in outcome.evidence}
+    found["source"] = contract.upstream or contract.name
+    shown = project({name: value for name, value in found.items() if value is not None})
+    return shown if isinstance(shown, dict) else {}
+
+
+def _output_problem(contract: Contract, output: JsonValue, raw: bytes | None, limit: int) -> str | None:
+    if raw is not None and len(raw) > limit:
+        return f"The output has {len(raw)} bytes; at most {limit} are kept. It took effect."
+    validator = _validator(contract)
+    if validator is None:
+        return None
+    problems: Sequence[Any] = validator.problems(output, limit=3)
+    if not problems:
+        return None
+    said = "; ".join(f"{problem.path or '/'}: expected {problem.expected}, got {problem.got}" for problem in problems)
+    return f"It took effect, but its output breaks its schema: {said}"
+
+
+def _validator(contract: Contract) -> Validator | None:
+    return compile_schema(contract.schemas.output) if contract.schemas.output is not None else None
+
+
+def _bytes(output: JsonValue) -> tuple[bytes | None, str | None]:
+    if output is None:
+        return None, None
+    try:
+        return canonical(output), None
+    except ValueError as error:
+        return None, f"It took effect, but its output is no JSON: {error}"
+
+
+def at_pointer(value: JsonValue, pointer: str) -> JsonValue:
+    """What a JSON Pointer (RFC 6901) names, or None."""
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value

@@ -1,0 +1,110 @@
+"""From a recorded call to the view of it: the output is unsealed here, cut to what a caller is shown, never redacted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from ..ledger.queries import APPROVAL, CALL
+from ..ledger.states import CallState
+from .views import CallView, ErrorView, Next, Truncated, approval_part, error_of, evidence_of, next_of
+
+if TYPE_CHECKING:
+    from ..ledger.rows import ApprovalRow, CallRow
+    from ..ledger.store import Ledger
+    from ..registry.vocabulary import JsonValue
+    from .refusal import Reason
+    from .settings import Settings
+    from .settlement import Result
+
+PREVIEW_CHARACTERS = 2_000
+
+
+class Viewer:
+    """Reads what a view needs beside the row."""
+
+    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+        self._ledger = ledger
+        self._settings = settings
+
+    async def row(self, call_id: str) -> CallRow | None:
+        """A call's row as it is now."""
+        rows = await self._ledger.reads.fetch(CALL, call_id=call_id)
+        return rows[0] if rows else None
+
+    async def approval(self, approval_id: str | None) -> ApprovalRow | None:
+        """An approval's row as it is now."""
+        if approval_id is None:
+            return None
+        rows = await self._ledger.reads.fetch(APPROVAL, approval_id=approval_id)
+        return rows[0] if rows else None
+
+    async def view(
+        self, row: CallRow, *, replayed: bool = False, result: Result | None = None, approval: ApprovalRow | None = None
+    ) -> CallView:
+        """The view of a call. `result` and `approval` save a reading where the caller has them."""
+        if row.state == CallState.AWAITING_APPROVAL and approval is None:
+            approval = await self.approval(row.approval_id)
+        output, truncated = await self._output(row, result)
+        return CallView(
+            tool=row.tool,
+            state=CallState(row.state),
+            call_id=row.call_id,
+            version=row.version,
+            outcome=row.outcome if row.state not in {CallState.QUEUED, CallState.DISPATCHED} else None,
+            sent=row.sent,
+            output=output,
+            error=error_of(row),
+            evidence=evidence_of(row),
+            attempts=row.attempts,
+            replayed=replayed,
+            approval=approval_part(approval) if approval is not None else None,
+            truncated=truncated,
+            next=next_of(row, approval) or _partial_note(row),
+            effect=row.effect,
+            cancel_requested_at=row.cancel_requested_at,
+        )
+
+    async def _output(self, row: CallRow, result: Result | None) -> tuple[JsonValue, Truncated | None]:
+        if row.output_payload is None or row.state != CallState.SETTLED or row.code == "output_invalid":
+            return None, None
+        sealed = result.settlement.output if result is not None else None
+        if result is not None and sealed is not None and sealed.payload_id == row.output_payload:
+            raw = result.output_bytes or b"null"
+            value: JsonValue = result.output
+        else:
+            raw = await self._ledger.open_payload(row.output_payload)
+            value = json.loads(raw)
+        if len(raw) <= self._settings.output_model_bytes:
+            return value, None
+        return None, cut(raw, row.output_payload)
+
+
+def cut(raw: bytes, payload_id: str) -> Truncated:
+    """The mark of an output that is too large to show."""
+    preview = raw[: PREVIEW_CHARACTERS * 4].decode("utf-8", "ignore")[:PREVIEW_CHARACTERS]
+    return Truncated(len(raw), hashlib.sha256(raw).hexdigest(), f"counterfoil://artifacts/{payload_id}", preview)
+
+
+def refused_view(tool: str, reason: Reason, *, effect: str = "", sent: str = "no") -> CallView:
+    """The view of a request that was refused before it got a row."""
+    meaning = reason.meaning
+    state = CallState.SETTLED if meaning.outcome.value == "permanent_failure" else CallState.REFUSED
+    return CallView(
+        tool=tool,
+        state=state,
+        outcome=meaning.outcome.value,
+        sent=sent,
+        error=ErrorView(reason.code, reason.message, meaning.retryable, reason.details),
+        next=reason.next,
+        effect=effect,
+    )
+
+
+def _partial_note(row: CallRow) -> Next | None:
+    if row.outcome != "partial" or not row.message:
+        return None
+    return Next("status", {"call_id": row.call_id}, f"Only a part was done: {row.message}")
+
+

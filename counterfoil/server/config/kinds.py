@@ -1,0 +1,121 @@
+"""The kinds of values that the configuration has beyond JSON's own: secret references, globs, pointers, rates, URLs.
+
+Each is a checked string; what it means is decided where it is used. A secret's own text is never put in a message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from ...registry.contract import Rate
+from ...registry.vocabulary import Assurance
+
+_SECRET = re.compile(r"(?:env:[A-Za-z_][A-Za-z0-9_]*|file:.+)")
+_GLOB = re.compile(r"[A-Za-z0-9_*?\[\]!.:-]{1,128}")
+_RATE = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,5})?(s|m|h)")
+_MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
+_APPROVER = re.compile(r"(?:os:)?\S+")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+SQLITE = "sqlite+aiosqlite:///"
+
+_TESTS = ("eq", "ne", "gt", "ge", "lt", "le", "in", "not_in", "matches", "exists")
+
+
+def _fullmatch(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(f"expected {expected}")
+        return value
+
+    return AfterValidator(check)
+
+
+def read_rate(text: str) -> Rate:
+    """`20/s`, `100/m`, `5/10s`: a number of starts in a time.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    found = _RATE.fullmatch(text)
+    if not found:
+        raise ValueError("expected a rate such as 20/s, 100/m or 5/10s")
+    count, times, unit = found.groups()
+    return Rate(int(count), int(times or 1) * _SECONDS[unit])
+
+
+def _check_rate(text: str) -> str:
+    read_rate(text)
+    return text
+
+
+def _check_ledger_url(url: str) -> str:
+    if not url.startswith(SQLITE):
+        raise ValueError(f"expected {SQLITE}PATH")
+    path = url.removeprefix(SQLITE)
+    if not path.strip("/") or "?" in path or path.startswith(":memory:"):
+        raise ValueError(f"expected a file after {SQLITE}, without parameters: the ledger outlives the process")
+    return url
+
+
+def as_many(value: object) -> object:
+    """One string stands for a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+def asks_somebody(assurance: Assurance) -> Assurance:
+    """Refuse `none`: a rule that asks for an approval says whose."""
+    if assurance is Assurance.NONE:
+        raise ValueError("expected 'client', 'operator' or 'second_person'")
+    return assurance
+
+
+def _check_predicate(tests: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name, value in tests.items():
+        if name not in _TESTS:
+            raise ValueError(f"unknown test {name!r}; expected one of {', '.join(_TESTS)}")
+        _check_test(name, value)
+    if not tests:
+        raise ValueError(f"expected at least one of {', '.join(_TESTS)}")
+    return tests
+
+
+def _check_test(name: str, value: object) -> None:
+    if name in {"in", "not_in"} and not isinstance(value, list):
+        raise ValueError(f"{name!r} takes a list")
+    if name == "exists" and not isinstance(value, bool):
+        raise ValueError("'exists' takes true or false")
+    if name in {"gt", "ge", "lt", "le"} and (isinstance(value, bool) or not isinstance(value, int | float | str)):
+        raise ValueError(f"{name!r} takes a number or a string")
+    if name == "matches":
+        if not isinstance(value, str):
+            raise ValueError("'matches' takes a regular expression in a string")
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"'matches' takes a regular expression: {error}") from None
+
+
+SecretReference = Annotated[str, _fullmatch(_SECRET, "a secret reference, env:NAME or file:PATH")]
+Glob = Annotated[str, _fullmatch(_GLOB, "a name or a glob with *, ? or [...]")]
+ModuleName = Annotated[str, _fullmatch(_MODULE, "the dotted name of a Python module")]
+Approver = Annotated[str, _fullmatch(_APPROVER, "a subject, or os:NAME for an account of this machine")]
+RateText = Annotated[str, AfterValidator(_check_rate)]
+LedgerUrl = Annotated[str, AfterValidator(_check_ledger_url)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Pointer = Annotated[str, _fullmatch(_POINTER, "a JSON Pointer such as /amount")]
+Predicate = Annotated[dict[str, Any], AfterValidator(_check_predicate)]
+
+Seconds = Annotated[float, Field(gt=0, le=315_360_000, allow_inf_nan=False)]
+Wait = Annotated[float, Field(ge=0, le=45, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+Names = Annotated[tuple[Name, ...], Field(strict=False)]
+Globs = Annotated[tuple[Glob, ...], Field(strict=False), BeforeValidator(as_many)]
+Secrets = Annotated[tuple[SecretReference, ...], Field(strict=False)]
+Modules = Annotated[tuple[ModuleName, ...], Field(strict=False)]
+Approvers = Annotated[tuple[Approver, ...], Field(strict=False)]

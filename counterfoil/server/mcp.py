@@ -1,0 +1,242 @@
+"""Our tools as MCP, in both eras of the protocol: the SDK's low-level server with handlers that ask the other rooms.
+
+The SDK validates neither arguments nor outputs and hides what a handler raises, so everything that a model should read
+is a result. Effects run in tasks of the runtime: a request that ends here never abandons a call.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, Final
+
+from mcp.server import CacheHint, Server, ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    NotificationParams,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+)
+
+from ..canonical import JsonObject
+from ..registry.principal import Principal
+from ..registry.request import CallRequest
+from ..registry.vocabulary import ErrorCode
+from .surface.answers import log_failure, own_output, refusal, refused_view, result
+from .surface.delivery import Deliveries
+from .surface.listing import DIGEST_META, PAGE, Listing
+from .surface.ports import Asked, BaseTool, Catalogue, Desk, Standing
+from .surface.progress import HEARTBEAT_S, Progress
+from .surface.resources import Resources
+
+Context = ServerRequestContext[dict[str, Any], Any]
+KEY_META: Final = "counterfoil/idempotency_key"
+WITHOUT_PROGRESS_S: Final = 4.0
+"""How long calls wait where the client shows no progress: one common client cuts off at 5 s."""
+OPEN_CALLS: Final = 1_000
+"""How many calls of one process wait for their answers at once."""
+_LEGACY_SESSIONS: Final = 1_000
+_LONGEST_CLAIM: Final = 200
+_CALL_TOOLS: Final = frozenset({"tool_call", "tool_read"})
+_STOPPING: Final = "the server is stopping and takes no new calls; nothing was sent; ask again once it runs"
+_TOO_MANY: Final = f"{OPEN_CALLS} calls are open here already; nothing was sent; ask again when some have ended"
+_INTERNAL: Final = "the server failed before anything was sent; its log says where"
+
+
+class Surface:
+    """One MCP server. `server` is the SDK's; the rest is what transports need of it."""
+
+    def __init__(  # noqa: PLR0913 (the parts that the composition root puts together)
+        self,
+        *,
+        name: str,
+        version: str,
+        instructions: str,
+        base_tools: Sequence[BaseTool],
+        desk: Desk,
+        catalogue: Catalogue,
+        principal_of: Callable[[Context], Principal],
+        call_view: JsonObject,
+        wait_s: float = 20.0,
+        part_bytes: int = 60_000,
+        heartbeat_s: float = HEARTBEAT_S,
+        page: int = PAGE,
+    ) -> None:
+        """`call_view` is the JSON Schema of call views; `wait_s` how long calls wait where progress is shown."""
+        self._base = {tool.name: tool for tool in base_tools}
+        self._desk = desk
+        self._catalogue = catalogue
+        self._principal_of = principal_of
+        self._wait_s = wait_s
+        self._heartbeat_s = heartbeat_s
+        self._listing = Listing(base_tools, catalogue.listed, call_view, page)
+        self._resources = Resources(desk, catalogue, part_bytes)
+        self._deliveries = Deliveries(desk)
+        self._bus = InMemorySubscriptionBus()
+        self._listen = ListenHandler(self._bus)
+        self._legacy: deque[ServerSession] = deque(maxlen=_LEGACY_SESSIONS)
+        self._open = 0
+        self._refusing = False
+        self.server: Server[dict[str, Any]] = Server(
+            name,
+            version=version,
+            instructions=instructions,
+            cache_hints={"server/discover": CacheHint(ttl_ms=60_000, scope="private")},
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_subscriptions_listen=self._listen,
+        )
+        self.server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+
+    async def announce_tools_changed(self) -> None:
+        """Tell every client, in its own era, that the catalogue itself has changed."""
+        await self._bus.publish(ToolsListChanged())
+        for session in list(self._legacy):
+            await session.send_tool_list_changed()
+
+    def receipt(self) -> Callable[[], None] | None:
+        """What to do once the answer of the current task has been written to the transport."""
+        return self._deliveries.receipt()
+
+    async def receipts_done(self) -> None:
+        """Wait until the runtime knows all that was written."""
+        await self._deliveries.done()
+
+    def refuse_calls(self) -> None:
+        """Answer new calls as `unavailable` from now on."""
+        self._refusing = True
+
+    def end_streams(self) -> None:
+        """End every subscription in order."""
+        self._listen.close()
+
+    async def _initialized(self, ctx: Context, _params: NotificationParams) -> None:
+        self._legacy.append(ctx.session)
+
+    async def _list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return self._listing.page(self._principal(ctx), params.cursor if params else None)
+
+    async def _list_resources(self, _ctx: Context, _params: PaginatedRequestParams | None) -> ListResourcesResult:
+        return ListResourcesResult(resources=[], ttl_ms=3_600_000, cache_scope="public")
+
+    async def _list_templates(
+        self, _ctx: Context, _params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        return self._resources.templates()
+
+    async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        return await self._resources.read(self._principal(ctx), params.uri)
+
+    async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+        tool = self._base.get(params.name)
+        if self._refusing or self._open >= OPEN_CALLS:
+            return self._no(params.name, ErrorCode.UNAVAILABLE, _STOPPING if self._refusing else _TOO_MANY)
+        self._open += 1
+        try:
+            return await (self._base_call(ctx, params, tool) if tool else self._direct_call(ctx, params))
+        except MCPError:
+            raise
+        except Exception as error:  # noqa: BLE001 (where a request enters: the SDK would hide it from the model)
+            log_failure("a base tool" if tool else "a direct call", error)
+            return self._no(params.name, ErrorCode.INTERNAL, _INTERNAL)
+        finally:
+            self._open -= 1
+
+    async def _base_call(self, ctx: Context, params: CallToolRequestParams, tool: BaseTool) -> CallToolResult:
+        asked, alive = self._asked(ctx)
+        async with alive:
+            answer = await tool.handler(params.arguments or {}, asked)
+        answered = _shown(tool.name, answer.body, is_error=answer.is_error)
+        self._deliveries.note(answer.delivers, asked.principal)
+        return answered
+
+    async def _direct_call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+        asked, alive = self._asked(ctx)
+        standing = self._catalogue.standing(asked.principal, params.name)
+        if standing is Standing.UNKNOWN:
+            raise _unknown(params.name)
+        meta: dict[str, object] = dict(ctx.meta or {})
+        for name in (DIGEST_META, KEY_META):
+            if not isinstance(meta.get(name, ""), str):
+                details: JsonObject = {"path": f"/_meta/{name.replace('/', '~1')}", "expected": "a string"}
+                return self._no(params.name, ErrorCode.INVALID_ARGUMENTS, f"_meta {name} is a string", details)
+        async with alive:
+            view = await self._desk.call(_request(params, asked, standing, meta))
+        body = view.wire()
+        error = body.get("error")
+        if isinstance(error, dict) and error.get("code") == ErrorCode.UNKNOWN_TOOL:
+            raise _unknown(params.name)
+        output = own_output(body)
+        call = None if output is None else body
+        answered = _shown(params.name, body if output is None else output, is_error=view.is_error, call=call)
+        self._deliveries.note(view.delivers, asked.principal)
+        return answered
+
+    def _asked(self, ctx: Context) -> tuple[Asked, AbstractAsyncContextManager[None]]:
+        """Who asks and how long they wait, and what keeps their client patient meanwhile."""
+        principal = self._principal(ctx)
+        if (ctx.meta or {}).get("progress_token") is None:
+            return Asked(principal, None, min(self._wait_s, WITHOUT_PROGRESS_S)), nullcontext()
+        progress = Progress(ctx.session, self._heartbeat_s)
+        return Asked(principal, progress, self._wait_s, has_progress_token=True), progress.alive()
+
+    def _principal(self, ctx: Context) -> Principal:
+        principal = self._principal_of(ctx)
+        client = ctx.session.client_params
+        if client is None:
+            return principal
+        info = client.client_info
+        claimed = {"name": info.name[:_LONGEST_CLAIM], "version": info.version[:_LONGEST_CLAIM]}
+        return replace(principal, claimed={**principal.claimed, **claimed})
+
+    def _no(self, name: str, code: ErrorCode, message: str, details: JsonObject | None = None) -> CallToolResult:
+        shows_a_call = name in _CALL_TOOLS or name not in self._base
+        body = refused_view(name, code, message, details) if shows_a_call else refusal(code, message, details)
+        return result(body, is_error=True)
+
+
+def _request(params: CallToolRequestParams, asked: Asked, standing: Standing, meta: dict[str, Any]) -> CallRequest:
+    return CallRequest(
+        asked.principal,
+        tool=params.name,
+        arguments=params.arguments or {},
+        schema_digest=meta.get(DIGEST_META),
+        needs_digest=standing is not Standing.LISTED,
+        idempotency_key=meta.get(KEY_META),
+        wait_s=asked.default_wait_s,
+        progress=asked.progress,
+    )
+
+
+def _shown(name: str, body: JsonObject, *, is_error: bool, call: JsonObject | None = None) -> CallToolResult:
+    """The result of a body that says what happened.
+
+    Raises:
+        MCPError: it is not strict JSON. No code of ours may deny what it would have said, so nothing is said.
+    """
+    try:
+        return result(body, is_error=is_error, call=call)
+    except ValueError as error:
+        log_failure("showing an answer", error)
+        call_id = (call or body).get("call_id")
+        message = f"The answer of {name} cannot be shown; use status to see what happened"
+        raise MCPError(code=INTERNAL_ERROR, message=message, data={"call_id": call_id}) from None
+
+
+def _unknown(name: str) -> MCPError:
+    return MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {name[:_LONGEST_CLAIM]}")

@@ -1,0 +1,268 @@
+"""MCP over stdio: strict JSON lines in, answers out, and an orderly end.
+
+Strictness starts here, because the SDK has merged duplicate keys and made 1e400 infinite by the time a handler runs. A
+message that breaks a rule is answered under its id and the connection goes on. What a message means is the surface's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+import anyio
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp.server import NotificationOptions, Server
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from ..canonical import JsonValue
+from ..registry.strict_json import Bounds, StrictJsonError, parse, salvage_id
+from .stopping import Cause, Stop
+from .wire import LineReader, LineWriter, Wire
+
+Id = str | int | None
+_log = logging.getLogger(__name__)
+PROGRESS: Final = "notifications/progress"
+_LAST_WORDS_S: Final = 0.4
+"""How long each of the last steps of a stop may take, in seconds; together they stay below `stopping.LATE_S`."""
+
+
+class Served(Protocol):
+    """What the transport needs of the MCP surface."""
+
+    @property
+    def server(self) -> Server[Any]:
+        """The SDK's server."""
+        ...
+
+    def receipt(self) -> Callable[[], None] | None:
+        """What to do once the answer that the current task is about to send has been written; asked once for each."""
+        ...
+
+    def refuse_calls(self) -> None:
+        """Answer new calls as `unavailable` from now on."""
+        ...
+
+    def end_streams(self) -> None:
+        """End subscriptions, which otherwise never end."""
+        ...
+
+    async def receipts_done(self) -> None:
+        """Wait until everything that receipts have started is done."""
+        ...
+
+
+async def serve(surface: Served, wire: Wire, stop: Stop, bounds: Bounds) -> int:
+    """Serve one client until its input ends, it goes away or a signal comes; the process's exit code.
+
+    A signal refuses new calls. Calls in flight have `stop.grace_s` and their answers are still written.
+    """
+    connection = _Connection(surface, wire, stop, bounds)
+    running = asyncio.create_task(connection.run())
+    asked = asyncio.create_task(stop.wait())
+    await asyncio.wait({running, asked}, return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if running.done():
+        await running
+        return 0
+    if stop.cause is Cause.SIGNAL:
+        surface.refuse_calls()
+    surface.end_streams()
+    await _at_most(stop.grace_s, connection.outbox.idle())
+    connection.close()
+    await asyncio.wait({running}, timeout=_LAST_WORDS_S)
+    await _at_most(_LAST_WORDS_S, connection.writer.empty())
+    await _at_most(_LAST_WORDS_S, surface.receipts_done())
+    if running.done():
+        await running
+    running.cancel()
+    return 0
+
+
+async def _at_most(limit_s: float, what: Any) -> None:  # noqa: ANN401 (any coroutine)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(what, limit_s)
+
+
+class _Connection:
+    """The two directions of one client."""
+
+    def __init__(self, surface: Served, wire: Wire, stop: Stop, bounds: Bounds) -> None:
+        self._surface = surface
+        self._stop = stop
+        self._bounds = bounds
+        self._reader = LineReader(wire.reader, bounds.bytes)
+        self.writer = LineWriter(wire.writer, lambda: stop.ask(Cause.CLIENT_GONE))
+        self.outbox = Outbox(self.writer, surface.receipt)
+        self._into: MemoryObjectSendStream[SessionMessage | Exception]
+        self._into, self._out_of = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+    async def run(self) -> None:
+        self._reader.start()
+        self.writer.start()
+        server = self._surface.server
+        options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+        reading = asyncio.create_task(self._read())
+        try:
+            await server.run(self._out_of, self.outbox, options)
+        finally:
+            reading.cancel()
+            self._into.close()
+
+    def close(self) -> None:
+        """End the SDK's input; it cancels whatever still runs there."""
+        self._into.close()
+
+    async def _read(self) -> None:
+        while (line := await self._reader.next()) is not None:
+            if not line.strip():
+                continue
+            await self.writer.room()
+            message = self._understood(line)
+            if message is not None:
+                try:
+                    await self._into.send(self.outbox.expected(message))
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    return
+        self._stop.ask(Cause.INPUT_ENDED)
+
+    def _understood(self, line: bytes) -> JSONRPCMessage | None:
+        """The message of a line; a line that is none has been answered."""
+        try:
+            value = parse(line, self._bounds)
+        except StrictJsonError as broken:
+            self._refuse(line, broken)
+            return None
+        try:
+            return _message(value)
+        except (ValidationError, ValueError):
+            request_id = value.get("id") if isinstance(value, dict) else None
+            known = request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
+            self.writer.offer(error_line(known, INVALID_REQUEST, "Invalid Request: expected one JSON-RPC 2.0 message"))
+            return None
+
+    def _refuse(self, line: bytes, broken: StrictJsonError) -> None:
+        data: dict[str, JsonValue] = {
+            "code": "invalid_arguments",
+            "path": broken.path,
+            "expected": broken.expected,
+            "got": broken.got,
+        }
+        request_id = salvage_id(line)
+        if request_id is None:
+            self.writer.offer(error_line(None, PARSE_ERROR, f"Parse error: {broken}", data))
+        else:
+            self.writer.offer(error_line(request_id, INVALID_PARAMS, f"Invalid params: {broken}", data))
+
+
+def _message(value: JsonValue) -> JSONRPCMessage:
+    """The SDK's model of a message; a request with an id that is neither string nor integer is none.
+
+    Raises:
+        ValueError: it is no JSON-RPC message.
+    """
+    message = jsonrpc_message_adapter.validate_python(value, by_name=False)
+    if isinstance(message, JSONRPCNotification) and isinstance(value, dict) and "id" in value:
+        raise ValueError("an id is a string or an integer")
+    return message
+
+
+def error_line(request_id: Id, code: int, message: str, data: JsonValue = None) -> bytes:
+    """One line of the wire that says no."""
+    error: dict[str, JsonValue] = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return line_of({"jsonrpc": "2.0", "id": request_id, "error": error})
+
+
+def line_of(body: dict[str, Any]) -> bytes:
+    """One line of the wire.
+
+    Raises:
+        ValueError: the body is not strict JSON (NaN, an infinity, a lone surrogate).
+    """
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+class Outbox:
+    """The SDK's write stream: counts what is open, and tells the surface when an answer has really left."""
+
+    def __init__(self, writer: LineWriter, receipt: Callable[[], Callable[[], None] | None]) -> None:
+        self._writer = writer
+        self._receipt = receipt
+        self._open = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def expected(self, message: JSONRPCMessage) -> SessionMessage:
+        """Wrap an incoming message; a request is open until it is answered or settles without an answer."""
+        if not isinstance(message, JSONRPCRequest):
+            return SessionMessage(message)
+        self._open += 1
+        self._idle.clear()
+        return SessionMessage(message, ServerMessageMetadata(on_request_unanswered=self._unanswered))
+
+    async def idle(self) -> None:
+        """Wait until no request is open."""
+        await self._idle.wait()
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Queue a message for the client. Progress for a client that does not read is dropped."""
+        message = item.message
+        if isinstance(message, JSONRPCNotification) and self._writer.full and message.method == PROGRESS:
+            return
+        answers = isinstance(message, JSONRPCResponse | JSONRPCError)
+        written = self._receipt() if answers else None
+        try:
+            await self._writer.room()
+            self._writer.offer(_encoded(message), written)
+        finally:
+            if answers:
+                self._close_one()
+
+    async def aclose(self) -> None:
+        """Nothing: the descriptor belongs to the process."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _unanswered(self) -> None:
+        self._close_one()
+
+    def _close_one(self) -> None:
+        self._open -= 1
+        if self._open <= 0:
+            self._idle.set()
+
+
+def _encoded(message: JSONRPCMessage) -> bytes:
+    try:
+        if isinstance(message, JSONRPCResponse):
+            return line_of({"jsonrpc": "2.0", "id": message.id, "result": message.result})
+        return line_of(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+    except ValueError:
+        _log.error("a message could not be written as strict JSON: %s", type(message).__name__)
+        request_id = message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
+        return error_line(request_id, INTERNAL_ERROR, "Internal error: the answer is not strict JSON")

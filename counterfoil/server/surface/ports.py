@@ -1,0 +1,135 @@
+"""What the MCP surface asks of the other rooms, by shape: the runtime, the catalogue, and the base tools."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from ...canonical import JsonObject, JsonValue
+from ...registry.adapter import ProgressSink
+from ...registry.contract import Contract
+from ...registry.principal import Principal
+from ...registry.request import CallRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a base tool's handler is told beside its arguments; the wait is in seconds."""
+
+    principal: Principal
+    progress: ProgressSink | None = None
+    default_wait_s: float = 4.0
+    has_progress_token: bool = False
+
+
+class Answered(Protocol):
+    """What a base tool's handler gives back."""
+
+    @property
+    def body(self) -> JsonObject:
+        """What goes out, as structured content and as text."""
+        ...
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the host is told that it failed."""
+        ...
+
+    @property
+    def delivers(self) -> tuple[str, ...]:
+        """The calls whose settled state the body shows."""
+        ...
+
+
+class Hints(Protocol):
+    """MCP's four hints about a tool."""
+
+    @property
+    def read_only(self) -> bool: ...  # noqa: D102 (the class says it)
+    @property
+    def destructive(self) -> bool: ...  # noqa: D102
+    @property
+    def idempotent(self) -> bool: ...  # noqa: D102
+    @property
+    def open_world(self) -> bool: ...  # noqa: D102
+
+
+class BaseTool(Protocol):
+    """One tool of the constant list. Its handler checks its own arguments."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 (as MCP has it, like the rest)
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
+    def description(self) -> str: ...  # noqa: D102
+    @property
+    def input_schema(self) -> JsonObject: ...  # noqa: D102
+    @property
+    def output_schema(self) -> JsonObject: ...  # noqa: D102
+    @property
+    def annotations(self) -> Hints: ...  # noqa: D102
+    @property
+    def handler(self) -> Callable[[JsonValue, Any], Awaitable[Answered]]:
+        """Called with the arguments as they came and an `Asked`."""
+        ...
+
+
+class View(Protocol):
+    """A call as it stands."""
+
+    @property
+    def is_error(self) -> bool:
+        """True exactly when `error` is set and its code is not `in_progress`."""
+        ...
+
+    @property
+    def delivers(self) -> tuple[str, ...]:
+        """The calls whose settled state this shows."""
+        ...
+
+    def wire(self) -> JsonObject:
+        """The call view of design section 7."""
+        ...
+
+
+class Desk(Protocol):
+    """The doors of the runtime that the surface uses itself. Base tools have more of them."""
+
+    async def call(self, request: CallRequest) -> View:
+        """The one call path. Refusals are views; it never raises once something may have been sent."""
+        ...
+
+    async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:
+        """An answer that shows the end of these calls was written to the transport for this principal."""
+        ...
+
+    async def artifact(self, principal: Principal, artifact_id: str, offset: int, length: int) -> bytes | None:
+        """A part of an artifact; empty beyond its end; None if the principal has none of that id."""
+        ...
+
+
+class Standing(StrEnum):
+    """What a name is to a principal."""
+
+    LISTED = "listed"  # in its tools/list: its schema was seen
+    UNLISTED = "unlisted"  # callable, or refused with a reason
+    UNKNOWN = "unknown"  # no tool, hidden, or another tenant's
+
+
+class Catalogue(Protocol):
+    """The registered tools, as one principal sees them. No lookup here grows with their number."""
+
+    def listed(self, principal: Principal) -> Sequence[Contract]:
+        """What its tools/list shows beside the base tools; the same for the same scopes."""
+        ...
+
+    def standing(self, principal: Principal, name: str) -> Standing:
+        """What a name is to it."""
+        ...
+
+    def card(self, principal: Principal, name: str) -> JsonObject | None:
+        """Everything that it may read about one tool; None if it may not see it."""
+        ...

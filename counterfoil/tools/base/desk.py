@@ -1,0 +1,89 @@
+"""What base tools ask of the runtime. It implements `Desk` by shape; neither room imports the other."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ...canonical import JsonObject, JsonValue
+from ...registry.principal import Principal
+from ...registry.request import CallRequest
+from .answer import Answer
+
+
+class View(Protocol):
+    """A call, run, approval or overview as it stands."""
+
+    @property
+    def is_error(self) -> bool:
+        """True exactly when `error` is set and its code is not `in_progress`."""
+        ...
+
+    @property
+    def delivers(self) -> tuple[str, ...]:
+        """The calls whose settled state this shows, so that the transport can say that it was written."""
+        ...
+
+    def wire(self) -> JsonObject:
+        """The view as design section 7 gives it."""
+        ...
+
+
+class Desk(Protocol):
+    """The doors of the runtime. Refusals are views; none of these raises for what a caller did."""
+
+    async def call(self, request: CallRequest) -> View:
+        """The one call path."""
+        ...
+
+    async def status(
+        self,
+        principal: Principal,
+        *,
+        call_id: str | None,
+        run_id: str | None,
+        after_seq: int | None,
+        offset: int | None,
+        wait_s: float,
+    ) -> View:
+        """A call or run with its events after `after_seq`; without an id the principal's overview."""
+        ...
+
+    async def cancel(self, principal: Principal, *, call_id: str | None, run_id: str | None, reason: str | None) -> View:
+        """Ask one call or run to stop."""
+        ...
+
+    async def confirm(
+        self,
+        principal: Principal,
+        *,
+        approval_id: str | None,
+        run_id: str | None,
+        decision: str | None,
+        digest: str | None,
+        note: str | None,
+        wait_s: float,
+        wait_given: bool,
+    ) -> View:
+        """Report a proposal and wait for it; with a decision, have the person at that client asked."""
+        ...
+
+    async def reconcile(
+        self,
+        principal: Principal,
+        *,
+        call_id: str | None,
+        run_id: str | None,
+        resolution: str | None,
+        evidence: str | None,
+        output: JsonValue,
+        external_reference: str | None,
+        then: str | None,
+        expected_version: int | None,
+    ) -> View:
+        """Establish what happened: by probe, or by a person's word."""
+        ...
+
+
+def shown(view: View) -> Answer:
+    """A view as an answer."""
+    return Answer(view.wire(), view.is_error, view.delivers)

@@ -1,0 +1,176 @@
+"""`status`, `cancel`, `confirm` and `reconcile`: what can be done about work that exists already."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...registry.vocabulary import ErrorCode
+from . import schemas
+from .answer import Answer
+from .desk import shown
+from .spec import Annotations, BaseTool, checked
+
+if TYPE_CHECKING:
+    from ...canonical import JsonObject
+    from .answer import Asked
+    from .desk import Desk
+
+_ID: Final = schemas.STRING
+_FROM_ZERO: Final[JsonObject] = {"type": "integer", "minimum": 0}
+
+_STATUS_INPUT: Final = schemas.arguments(
+    call_id=_ID,
+    run_id=_ID,
+    after_seq=_FROM_ZERO,
+    offset={**_FROM_ZERO, "description": "Pages a truncated output of call_id"},
+    wait_s={**schemas.WAIT, "default": 0, "description": "Wait for a change"},
+)
+_CANCEL_INPUT: Final = schemas.arguments(call_id=_ID, run_id=_ID, reason=schemas.text("Recorded", 1000))
+_CONFIRM_INPUT: Final = schemas.arguments(
+    approval_id=_ID,
+    run_id=_ID,
+    decision=schemas.choice("approve", "reject"),
+    digest=_ID,
+    note=schemas.text("Recorded", 2000),
+    wait_s=schemas.WAIT,
+)
+_RECONCILE_INPUT: Final = schemas.arguments(
+    call_id=_ID,
+    run_id=_ID,
+    resolution=schemas.choice("happened", "not_happened", "still_unknown"),
+    evidence=schemas.text("How a person knows", 4000),
+    output={},
+    external_reference=schemas.text("Its id over there", 1000),
+    then=schemas.choice("retry", "fail"),
+    expected_version=_FROM_ZERO,
+)
+
+_STATUS_DESCRIPTION = (
+    "Where a call or run stands, with events after after_seq; ask this when an answer is missing. Without an id: your "
+    "recent runs, what waits for approval, what is unresolved."
+)
+_CANCEL_DESCRIPTION = (
+    "Stop a call or run. What was not sent is not sent; what was sent is followed to its end, never undone. The answer "
+    "lists the effects that stand."
+)
+_CONFIRM_DESCRIPTION = (
+    "Show a pending approval, where a person decides it, and wait for that. decision makes the server ask the person at "
+    "this client; arguments alone decide nothing, and nobody approves their own call."
+)
+_RECONCILE_DESCRIPTION = (
+    "Find out what happened to an ambiguous call (or all of a run's) by asking the other side. Do this instead of sending "
+    "again. resolution and evidence are for a person who knows, and are asked back there."
+)
+
+
+def status(desk: Desk) -> BaseTool:
+    """Views and events."""
+    output = schemas.answer(events="array", runs="array", pending="array", unresolved="array")
+    return BaseTool(
+        "status",
+        "Status",
+        _STATUS_DESCRIPTION,
+        _STATUS_INPUT,
+        output,
+        Annotations(read_only=True, destructive=False, idempotent=True, open_world=False),
+        checked(_STATUS_INPUT, partial(_status, desk)),
+    )
+
+
+def cancel(desk: Desk) -> BaseTool:
+    """A request to stop."""
+    return BaseTool(
+        "cancel",
+        "Cancel",
+        _CANCEL_DESCRIPTION,
+        _CANCEL_INPUT,
+        schemas.FOLLOWED,
+        Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
+        checked(_CANCEL_INPUT, partial(_cancel, desk)),
+    )
+
+
+def confirm(desk: Desk) -> BaseTool:
+    """Waiting for, and asking for, a person's decision."""
+    return BaseTool(
+        "confirm",
+        "Confirm",
+        _CONFIRM_DESCRIPTION,
+        _CONFIRM_INPUT,
+        schemas.answer(approval_id="string", state="string", how="string|null", next="object|null"),
+        Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
+        checked(_CONFIRM_INPUT, partial(_confirm, desk)),
+    )
+
+
+def reconcile(desk: Desk) -> BaseTool:
+    """Establishing what happened."""
+    return BaseTool(
+        "reconcile",
+        "Reconcile",
+        _RECONCILE_DESCRIPTION,
+        _RECONCILE_INPUT,
+        schemas.FOLLOWED,
+        Annotations(read_only=False, destructive=False, idempotent=True, open_world=True),
+        checked(_RECONCILE_INPUT, partial(_reconcile, desk)),
+    )
+
+
+async def _status(desk: Desk, arguments: JsonObject, asked: Asked) -> Answer:
+    stated = _stated(arguments, "call_id", "run_id", "after_seq", "offset")
+    if stated["call_id"] is not None and stated["run_id"] is not None:
+        return _one_id(stated, "call_id or run_id, not both")
+    if stated["offset"] is not None and stated["call_id"] is None:
+        return _one_id(stated, "call_id with offset, since only a call's output has pages")
+    return shown(await desk.status(asked.principal, wait_s=cast("float", arguments["wait_s"]), **stated))
+
+
+async def _cancel(desk: Desk, arguments: JsonObject, asked: Asked) -> Answer:
+    stated = _stated(arguments, "call_id", "run_id", "reason")
+    if (stated["call_id"] is None) == (stated["run_id"] is None):
+        return _one_id(stated, "exactly one of call_id and run_id")
+    return shown(await desk.cancel(asked.principal, **stated))
+
+
+async def _confirm(desk: Desk, arguments: JsonObject, asked: Asked) -> Answer:
+    stated = _stated(arguments, "approval_id", "run_id", "decision", "digest", "note")
+    wait_s = cast("float | None", arguments.get("wait_s"))
+    view = await desk.confirm(
+        asked.principal,
+        wait_s=asked.default_wait_s if wait_s is None else wait_s,
+        wait_given=wait_s is not None,
+        **stated,
+    )
+    return shown(view)
+
+
+async def _reconcile(desk: Desk, arguments: JsonObject, asked: Asked) -> Answer:
+    stated = _stated(
+        arguments,
+        "call_id",
+        "run_id",
+        "resolution",
+        "evidence",
+        "output",
+        "external_reference",
+        "then",
+        "expected_version",
+    )
+    if (stated["call_id"] is None) == (stated["run_id"] is None):
+        return _one_id(stated, "exactly one of call_id and run_id")
+    return shown(await desk.reconcile(asked.principal, **stated))
+
+
+def _stated(arguments: JsonObject, *names: str) -> dict[str, Any]:
+    return {name: arguments.get(name) for name in names}
+
+
+def _one_id(stated: dict[str, Any], expected: str) -> Answer:
+    came = [name for name in ("call_id", "run_id") if stated[name] is not None]
+    got = " and ".join(came) or "neither"
+    return Answer.refused(
+        ErrorCode.INVALID_ARGUMENTS,
+        f"give {expected} (got {got}); status without an id lists what you have",
+        {"path": "", "expected": expected, "got": got},
+    )

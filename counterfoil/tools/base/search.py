@@ -1,0 +1,125 @@
+"""`tool_search`: how a model finds a tool, its schema and the digest that a call has to show.
+
+It only looks at the catalogue through a `Shelf`; what a principal may not see is decided there.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+from ...canonical import JsonObject, JsonValue, canonical
+from . import schemas
+from .answer import Answer
+from .spec import Annotations, BaseTool, checked
+
+if TYPE_CHECKING:
+    from ...registry.principal import Principal
+    from .answer import Asked
+    from .shelf import Hit, Shelf
+
+SUMMARY_MAX: Final = 120
+FULL_IN_AUTO: Final = 3
+SCHEMA_BYTES_MAX: Final = 64_000
+CATEGORIES_MAX: Final = 200
+
+_DESCRIPTION = (
+    "Find the tools behind this server; most are not listed. Describe the need in a few plain words. Each match has its "
+    "effect (read, write, destructive), the approval it needs and its schema_digest; the best three have their schemas. "
+    "Call a read with tool_read, anything else with tool_call and the schema_digest. If nothing fits, search once more in "
+    "other words (see unmatched_terms). Without query and names: the categories."
+)
+_INPUT: Final = schemas.arguments(
+    query=schemas.text("What the tool should do, e.g. refund an order", 2000),
+    names={"type": "array", "items": schemas.STRING, "maxItems": schemas.NAMES_MAX, "description": "Exact names"},
+    category=schemas.STRING,
+    limit={"type": "integer", "minimum": 1, "maximum": schemas.LIMIT_MAX, "default": 5},
+    detail={**schemas.choice("auto", "brief", "full"), "default": "auto"},
+)
+
+
+def tool_search(shelf: Shelf, *, show_locked: bool = False) -> BaseTool:
+    """The search over this catalogue; `show_locked` names tools that fail only by scope."""
+    return BaseTool(
+        "tool_search",
+        "Search tools",
+        _DESCRIPTION,
+        _INPUT,
+        schemas.answer(matches="array", unmatched_terms="array", more="integer", categories="object"),
+        Annotations(read_only=True, destructive=False, idempotent=True, open_world=False),
+        checked(_INPUT, partial(_search, shelf, show_locked)),
+    )
+
+
+async def _search(shelf: Shelf, show_locked: bool, arguments: JsonObject, asked: Asked) -> Answer:  # noqa: FBT001 (bound)
+    query = _words(arguments.get("query"))
+    names = cast("list[str]", arguments.get("names") or [])
+    category = cast("str | None", arguments.get("category"))
+    body: JsonObject = {"matches": [], "unmatched_terms": [], "more": 0}
+    if not query and not names:
+        body["categories"] = _categories(shelf, asked.principal)
+    if query or names or category:
+        limit = cast("int", arguments["limit"])
+        found = shelf.search(asked.principal, query=query, names=names, category=category, limit=limit)
+        hits = [hit for hit in found.hits if show_locked or not hit.missing_scopes]
+        body["matches"] = _matches(shelf, asked.principal, hits, cast("str", arguments["detail"]))
+        body["unmatched_terms"] = list(found.unmatched)
+        body["more"] = found.more
+    return Answer(body)
+
+
+def _words(query: JsonValue) -> str | None:
+    return query.strip() or None if isinstance(query, str) else None
+
+
+def _categories(shelf: Shelf, principal: Principal) -> JsonObject:
+    """The largest categories, by name."""
+    counts = shelf.categories(principal)
+    largest = sorted(counts, key=lambda name: (-counts[name], name))[:CATEGORIES_MAX]
+    return {name: counts[name] for name in sorted(largest)}
+
+
+def _matches(shelf: Shelf, principal: Principal, hits: list[Hit], detail: str) -> list[JsonValue]:
+    full = {"auto": FULL_IN_AUTO, "brief": 0, "full": len(hits)}[detail]
+    room = SCHEMA_BYTES_MAX
+    matches: list[JsonValue] = []
+    for place, hit in enumerate(hits):
+        match = _brief(hit, shelf.standing(principal, hit.contract))
+        if place < full and not hit.missing_scopes:
+            schemas_of = _schemas(hit)
+            room -= len(canonical(schemas_of))
+            match.update(schemas_of if room >= 0 else {})
+        matches.append(match)
+    return matches
+
+
+def _brief(hit: Hit, standing: str) -> JsonObject:
+    contract = hit.contract
+    if hit.missing_scopes:
+        return {"name": contract.name, "missing_scopes": list(hit.missing_scopes)}
+    return {
+        "name": contract.name,
+        "version": contract.version,
+        "title": contract.text.title,
+        "summary": summary(contract.text.description),
+        "effect": contract.gate.effect,
+        "approval": standing,
+        "recovery": contract.recovery_class,
+        "scopes": list(contract.gate.scopes),
+        "score": round(hit.score, 3),
+        "schema_digest": contract.short_digest,
+    }
+
+
+def _schemas(hit: Hit) -> JsonObject:
+    declared = hit.contract.schemas
+    return {"input_schema": declared.input, **({"output_schema": declared.output} if declared.output else {})}
+
+
+def summary(description: str) -> str:
+    """The description's first paragraph on one line, cut at a word if it is long."""
+    line = " ".join(description.strip().split("\n\n")[0].split())
+    if len(line) <= SUMMARY_MAX:
+        return line
+    cut = line[: SUMMARY_MAX - 1]
+    return (cut[: cut.rfind(" ")] if " " in cut[SUMMARY_MAX // 2 :] else cut).rstrip(",;:. ") + "…"

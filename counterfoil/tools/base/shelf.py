@@ -1,0 +1,68 @@
+"""What `tool_search` asks of the catalogue. The catalogue implements `Shelf` by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ...registry.contract import Contract
+from ...registry.principal import Principal
+
+
+class Hit(Protocol):
+    """One tool that fits."""
+
+    @property
+    def contract(self) -> Contract:
+        """The version that an unpinned call takes."""
+        ...
+
+    @property
+    def score(self) -> float:
+        """Higher fits better; only comparable within one answer."""
+        ...
+
+    @property
+    def missing_scopes(self) -> Sequence[str]:
+        """The scopes that the principal lacks for it; empty for a tool that may be called."""
+        ...
+
+
+class Found(Protocol):
+    """The best hits, best first, over what the principal may see."""
+
+    @property
+    def hits(self) -> Sequence[Hit]:
+        """At most as many as asked for."""
+        ...
+
+    @property
+    def more(self) -> int:
+        """Further tools that fit."""
+        ...
+
+    @property
+    def unmatched(self) -> Sequence[str]:
+        """Words, or names, that no visible tool has."""
+        ...
+
+
+class Shelf(Protocol):
+    """The catalogue, seen by one principal at a time. Pure: no call here waits for anything."""
+
+    def search(
+        self, principal: Principal, *, query: str | None, names: Sequence[str], category: str | None, limit: int
+    ) -> Found:
+        """Tools by words, by exact names, or all of one category; never one that policy denies or that is hidden.
+
+        Tools that fail only by scope come, if at all, with `missing_scopes`, and are counted nowhere else.
+        """
+        ...
+
+    def categories(self, principal: Principal) -> Mapping[str, int]:
+        """Each tag of a visible tool, and how many have it."""
+        ...
+
+    def standing(self, principal: Principal, contract: Contract) -> str:
+        """What a call would need: `none | client | operator | second_person | depends | denied`."""
+        ...

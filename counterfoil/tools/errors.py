@@ -1,0 +1,28 @@
+"""What can go wrong between the runtime and a function: one small tree, no behaviour.
+
+    ToolDefinitionError   a function cannot become a tool; raised while it is decorated
+    HandlerError          a handler broke its side of the bargain while it ran
+     +- HandlerExitError    it asked the whole process to end
+     +- HandlerResultError  it returned something that its kind may not return
+    NeverStartedError     a blocking function was cancelled before a thread took it
+"""
+
+
+class ToolDefinitionError(TypeError):
+    """A function that cannot be a tool. The message names the function, the parameter or field, and what to write."""
+
+
+class HandlerError(RuntimeError):
+    """A handler ran and did what no handler may do. Whether its effect happened is not known."""
+
+
+class HandlerExitError(HandlerError):
+    """The handler raised SystemExit. It must not end the server, so it becomes an error of that call alone."""
+
+
+class HandlerResultError(HandlerError):
+    """A probe returned something that is no `Probe`."""
+
+
+class NeverStartedError(Exception):
+    """The wait for a worker thread was cancelled before one took the work, so the work has not run and never will."""

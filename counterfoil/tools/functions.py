@@ -1,0 +1,139 @@
+"""The adapter that makes a Python function the hands of a tool, a probe or a compensation.
+
+It builds the arguments, runs the function once, and encodes what comes back. It decides nothing: what a handler raises
+goes up to the runtime, which knows what an unknown outcome means for this effect.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..canonical import JsonObject
+from ..registry.adapter import Call
+from ..registry.outcome import Outcome, Probe
+from ..registry.vocabulary import ErrorCode, OutcomeClass, Sent
+from .encode import encode
+from .errors import HandlerExitError, HandlerResultError, NeverStartedError
+from .signature import OUTPUT, Arguments, FirstOutput, Function
+from .threads import Threads
+
+PROBLEMS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function and how to call it. `takes` are the arguments of the tool that it wants."""
+
+    name: str
+    function: Function
+    arguments: Arguments
+    takes: tuple[str, ...]
+    call: str | None = None
+    first_output: FirstOutput | None = None
+    return_type: TypeAdapter[Any] | None = None
+    is_probe: bool = False
+
+    @property
+    def blocking(self) -> bool:
+        """True if it must run in a thread."""
+        return not inspect.iscoroutinefunction(self.function)
+
+    def bound(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Callable[[], Any]:
+        """The function with everything it takes.
+
+        Raises:
+            pydantic.ValidationError: the arguments, or the first call's output, do not fit.
+        """
+        parsed = self.arguments.parse(arguments)
+        keywords = {name: parsed[name] for name in self.takes}
+        if self.first_output is not None:
+            keywords[OUTPUT] = self.first_output.parse(extra)
+        if self.call is not None:
+            keywords[self.call] = call
+        return partial(self.function, **keywords)
+
+
+class FunctionAdapter:
+    """One function behind the `Adapter` port of the runtime."""
+
+    def __init__(self, handler: Handler, threads: Threads | None = None) -> None:
+        self._handler = handler
+        self._threads = threads or Threads()
+
+    @property
+    def hard_deadline(self) -> bool:
+        """False: code inside our process may act after its deadline, in a thread above all."""
+        return False
+
+    @property
+    def blocking(self) -> bool:
+        """True if it occupies one of the worker threads while it runs."""
+        return self._handler.blocking
+
+    def bind(self, threads: Threads) -> None:
+        """Use these threads, which all tools of an application share."""
+        self._threads = threads
+
+    async def ready(self) -> None:
+        """A function is always ready."""
+
+    async def invoke(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Outcome[Any]:
+        """Call the function once.
+
+        Raises:
+            HandlerError: it asked the process to end, or a probe answered with something else than a `Probe`.
+            Exception: whatever the handler raised.
+        """
+        try:
+            bound = self._handler.bound(arguments, call, extra)
+        except ValidationError as error:
+            return _unfit(error)
+        try:
+            result = await self._run(bound)
+        except NeverStartedError as error:
+            return Outcome.unavailable(f"{self._handler.name} was stopped before it started: {error}")
+        except SystemExit as error:
+            raise HandlerExitError(f"{self._handler.name} asked the process to exit ({error.code!r}); "
+                                   "raise an error or return an Outcome instead") from error  # fmt: skip
+        return self._outcome(result)
+
+    async def _run(self, bound: Callable[[], Any]) -> Any:  # noqa: ANN401 (a handler's own value)
+        result = await self._threads.run(bound) if self.blocking else bound()
+        return await result if inspect.isawaitable(result) else result
+
+    def _outcome(self, result: object) -> Outcome[Any]:
+        if self._handler.is_probe:
+            return Outcome.success(self._answer(result))
+        outcome: Outcome[Any] = result if isinstance(result, Outcome) else Outcome.success(result)
+        return replace(
+            outcome,
+            output=encode(outcome.output, self._handler.return_type).value,
+            evidence=encode(outcome.evidence).value,
+            details=encode(outcome.details).value,
+        )
+
+    def _answer(self, result: object) -> Probe:
+        if not isinstance(result, Probe):
+            raise HandlerResultError(f"probe {self._handler.name} returned {type(result).__name__}; return Probe.happened("
+                                     "output), .absent(), .pending() or .unknown()")  # fmt: skip
+        output = encode(result.output, self._handler.return_type).value
+        return Probe(result.answer, output, encode(result.evidence).value)  # type: ignore[arg-type] # a dict stays one
+
+
+def _unfit(error: ValidationError) -> Outcome[Any]:
+    """An answer that shows places and reasons, never the values, which may be secret."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    problems = [{"path": "".join(f"/{step}" for step in item["loc"]), "message": item["msg"]} for item in found]
+    return Outcome(
+        OutcomeClass.INVALID_REQUEST,
+        message=f"{problems[0]['path'] or 'arguments'}: {problems[0]['message']}",
+        sent=Sent.NO,
+        code=ErrorCode.INVALID_ARGUMENTS,
+        details={"problems": problems[:PROBLEMS_MAX]},
+    )
