@@ -30,18 +30,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A contract that can be made, and the function behind it."""
+    """A contract that can be made, and the function behind it; `secret` are arguments that stay sensitive whatever."""
 
     owner: str
     stated: Mapping[str, Any]
     handler: Handler
     returns: signature.Returns
+    secret: tuple[str, ...]
 
     def contract(self, **more: str) -> Contract:
-        arguments = self.handler.arguments
-        return contract_of(
-            self.owner, {**self.stated, **more}, arguments.input_schema, self.returns.output_schema, arguments.sensitive
-        )
+        """What is stated and what the function says, with the names of what follows it up."""
+        stated = {**self.stated, **more}
+        schemas = self.handler.arguments.input_schema, self.returns.output_schema
+        return contract_of(self.owner, stated, *schemas, self.secret)
 
 
 class Tool(Generic[P, R]):
@@ -56,6 +57,7 @@ class Tool(Generic[P, R]):
         update_wrapper(cast("Callable[..., Any]", self), function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function as if it were not decorated; nothing is governed or recorded."""
         return self._function(*args, **kwargs)
 
     @property
@@ -100,9 +102,8 @@ class Tool(Generic[P, R]):
         """Contract and a fresh adapter of the tool, its probe and its compensation; `threads` runs blocking ones."""
         shared = threads or Threads()
         made: list[tuple[Contract, Adapter]] = [(self.contract, FunctionAdapter(self._main.handler, shared))]
-        for part in (self._probe, self._undo):
-            if part is not None:
-                made.append((part.contract(), FunctionAdapter(part.handler, shared)))
+        beside = [part for part in (self._probe, self._undo) if part is not None]
+        made.extend((part.contract(), FunctionAdapter(part.handler, shared)) for part in beside)
         return made
 
     def _refuse_second(self, part: _Part | None, kind: str) -> None:
@@ -114,9 +115,11 @@ class Tool(Generic[P, R]):
         owner = f"probe {found.name}"
         signature.check_beside(found, self._main.handler.arguments, "probe")
         if found.returns not in (ABSENT, Any, Probe):
-            raise ToolDefinitionError(f"{owner}: returns {found.returns!r}; a probe returns a Probe, so write `-> Probe`")
+            raise ToolDefinitionError(
+                f"{owner}: returns {found.returns!r}; a probe returns a Probe, so write `-> Probe`"
+            )
         handler = self._handler(function, found, is_probe=True, return_type=self._main.returns.adapter)
-        return self._part(owner, found, {"effect": "read", **_checked(owner, fields)}, handler, signature.Returns())
+        return self._part(owner, {"effect": "read", **_checked(owner, fields)}, handler, signature.Returns())
 
     def _beside_undo(self, function: Function, fields: BesideFields) -> _Part:
         found = signature.read(function, _local_names(2))
@@ -127,14 +130,14 @@ class Tool(Generic[P, R]):
         returns = signature.returns_of(found)
         handler = self._handler(function, found, first_output=output, return_type=returns.adapter)
         inherited = {key: self._main.stated.get(key) for key in ("effect", "scopes", "resources")}
-        return self._part(owner, found, {**inherited, **_checked(owner, fields)}, handler, returns)
+        return self._part(owner, {**inherited, **_checked(owner, fields)}, handler, returns)
 
     def _handler(self, function: Function, found: Read, **more: Any) -> Handler:  # noqa: ANN401 (fields of Handler)
         arguments = self._main.handler.arguments
         takes = tuple(name for name in found.own if name in arguments.fields)
         return Handler(found.name, function, arguments, takes, found.call, **more)
 
-    def _part(self, owner: str, found: Read, stated: Mapping[str, Any], handler: Handler,
+    def _part(self, owner: str, stated: Mapping[str, Any], handler: Handler,
               returns: signature.Returns) -> _Part:  # fmt: skip
         main = self._main.stated
         ending, of = ("__probe", "Probe of") if handler.is_probe else ("__undo", "Undo of")
@@ -142,7 +145,7 @@ class Tool(Generic[P, R]):
                   "asked_about": main["name"]}  # fmt: skip
         usual = {"title": f"{of} {main['name']}", "description": inspect.getdoc(handler.function),
                  "open_world": main.get("open_world")}  # fmt: skip
-        part = _Part(owner, {**usual, **stated, **naming}, handler, returns)
+        part = _Part(owner, {**usual, **stated, **naming}, handler, returns, self.contract.gate.sensitive)
         part.contract()
         return part
 
@@ -164,8 +167,8 @@ def tool(**fields: Unpack[Fields]) -> Callable[[Callable[P, R]], Tool[P, R]]:
 
 def tools_of(module: ModuleType) -> list[Tool[..., Any]]:
     """The tools that a module has by name, each once, in the order of its definitions."""
-    found = {id(value): cast("Tool[..., Any]", value) for value in vars(module).values() if isinstance(value, Tool)}
-    return list(found.values())
+    tools = [cast("Tool[..., Any]", value) for value in vars(module).values() if isinstance(value, Tool)]
+    return list({id(tool): tool for tool in tools}.values())
 
 
 def _local_names(above: int) -> dict[str, Any]:
@@ -191,4 +194,4 @@ def _main(function: Function, fields: Fields, scope: Mapping[str, Any]) -> _Part
     usual = {"name": function.__name__, "description": inspect.getdoc(function)}
     stated = {**usual, **{key: value for key, value in fields.items() if value is not None}}
     handler = Handler(found.name, function, arguments, tuple(found.own), found.call, return_type=returns.adapter)
-    return _Part(owner, stated, handler, returns)
+    return _Part(owner, stated, handler, returns, arguments.sensitive)

@@ -29,7 +29,7 @@ from enum import Enum
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from numbers import Integral
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from pydantic import AnyUrl, BaseModel, SecretBytes, SecretStr, TypeAdapter
@@ -44,8 +44,8 @@ CHANGED_MAX: Final = 100
 _INTEGER_LIMIT = 10**4000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ADDRESSES = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)
-_WRITTEN_AS_TEXT = (date, time, timedelta, UUID, PurePath, Url, MultiHostUrl, AnyUrl, *_ADDRESSES)
-_KEYS_BY_TEXT = (bool, int, float, type(None), Decimal, *_WRITTEN_AS_TEXT)
+_WRITTEN_AS_TEXT = (date, time, timedelta, UUID, Url, MultiHostUrl, AnyUrl, *_ADDRESSES)
+_KEYS_BY_TEXT = (bool, int, float, type(None), Decimal, PurePath, *_WRITTEN_AS_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class _Encoder:
         except Exception:  # noqa: BLE001 (a value's own methods may raise anything; it is then known by its type)
             return self._mark("$type", _type_name(value))
 
-    def _of(self, value: object) -> JsonValue:
+    def _of(self, value: object) -> JsonValue:  # noqa: PLR0911 (one line a kind)
         kind = type(value)
         if kind is str:
             return self._text(value)  # type: ignore[arg-type] # the exact type was just compared
@@ -99,10 +99,12 @@ class _Encoder:
             return self.value(value.value)
         if isinstance(value, str | int | float | Integral | Decimal):
             return self._scalar(value)
-        if isinstance(value, bytes | bytearray | memoryview):
+        if isinstance(value, bytes | bytearray):
             return {"$bytes": base64.b64encode(value).decode("ascii")}
         if isinstance(value, SecretStr | SecretBytes):
             return "**********"
+        if isinstance(value, PurePath):
+            return self._text(str(value))
         if isinstance(value, _WRITTEN_AS_TEXT):
             return self._text(to_jsonable_python(value))
         return self._container(value)
@@ -133,18 +135,22 @@ class _Encoder:
         if isinstance(value, BaseModel):
             return self._dumped(value.model_dump(by_alias=True, warnings=False))
         if isinstance(value, Mapping):
-            return self._object(value.items())
+            return self._object(cast("Mapping[object, object]", value).items())
         if isinstance(value, list | tuple | deque | range):
-            return self._array(value)
+            return self._array(cast("Iterable[object]", value))
         if isinstance(value, set | frozenset):
-            return self._set(value)
+            return self._set(cast("Iterable[object]", value))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._object((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
         return self._mark("$type", _type_name(value))
 
     def _dumped(self, dumped: object) -> JsonValue:
         """What a model made of itself: an object as a rule, a root model's own value, or what its serializer gave."""
-        return self._object(dumped.items()) if isinstance(dumped, dict) else self.value(dumped)
+        return (
+            self._object(cast("dict[object, object]", dumped).items())
+            if isinstance(dumped, dict)
+            else self.value(dumped)
+        )
 
     def _array(self, values: Iterable[object]) -> list[JsonValue]:
         array: list[JsonValue] = []

@@ -1,10 +1,10 @@
 """What can go wrong between the runtime and a function: one small tree, no behaviour.
 
-    ToolDefinitionError   a function cannot become a tool; raised while it is decorated
-    HandlerError          a handler broke its side of the bargain while it ran
-     +- HandlerExitError    it asked the whole process to end
-     +- HandlerResultError  it returned something that its kind may not return
-    NeverStartedError     a blocking function was cancelled before a thread took it
+ToolDefinitionError   a function cannot become a tool; raised while it is decorated
+HandlerError          a handler broke its side of the bargain while it ran
+ +- HandlerExitError    it asked the whole process to end
+ +- HandlerResultError  it returned something that its kind may not return
+NeverStartedError     a blocking function was cancelled before a thread took it
 """
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Final, Literal, TypedDict, TypeVar, cast
@@ -95,12 +95,12 @@ def _text(field: str, value: object) -> str:
     return value
 
 
-def _texts(field: str, value: object) -> tuple[str, ...]:
+def _texts(field: str, value: Any) -> tuple[str, ...]:  # noqa: ANN401 (checked here)
     """A tuple of texts; one bare text is refused, since it would be read letter by letter."""
-    listed = cast("list[object]", list(value)) if isinstance(value, list | tuple | set | frozenset) else None
-    if listed is None or not all(isinstance(item, str) for item in listed):
+    if not isinstance(value, list | tuple | set | frozenset):
         raise _bad(field, "a list of texts", value)
-    return tuple(cast("list[str]", listed))
+    listed = cast("Iterable[object]", value)
+    return tuple(_text(f"each of {field}", item) for item in listed)
 
 
 def _flag(field: str, value: object) -> bool:
@@ -137,10 +137,11 @@ def _word(kind: type[E]) -> Reader:
     return read
 
 
-def _pointers(field: str, value: object) -> dict[str, str]:
-    members = cast("dict[object, object]", value) if isinstance(value, Mapping) else {None: None}
-    if not all(isinstance(name, str) and isinstance(path, str) and path[:1] in {"", "/"} for name, path in members.items()):
-        raise _bad(field, "names with JSON Pointers, as in {'external_version': '/etag'}", value)
+def _pointers(field: str, value: Any) -> dict[str, str]:  # noqa: ANN401 (checked here)
+    members = cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {value: None}
+    for name, path in members.items():
+        if not (isinstance(name, str) and isinstance(path, str) and path[:1] in {"", "/"}):
+            raise _bad(field, "names with JSON Pointers, as in {'external_version': '/etag'}", {name: path})
     return cast("dict[str, str]", dict(members))
 
 

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -97,7 +97,7 @@ class FunctionAdapter:
         try:
             result = await self._run(bound)
         except NeverStartedError as error:
-            return Outcome.unavailable(f"{self._handler.name} was stopped before it started: {error}")
+            return Outcome[Any].unavailable(f"{self._handler.name} was stopped before it started: {error}")
         except SystemExit as error:
             raise HandlerExitError(f"{self._handler.name} asked the process to exit ({error.code!r}); "
                                    "raise an error or return an Outcome instead") from error  # fmt: skip
@@ -109,21 +109,30 @@ class FunctionAdapter:
 
     def _outcome(self, result: object) -> Outcome[Any]:
         if self._handler.is_probe:
-            return Outcome.success(self._answer(result))
-        outcome: Outcome[Any] = result if isinstance(result, Outcome) else Outcome.success(result)
+            return Outcome[Any].success(self._answer(result))
+        outcome = result if _is_outcome(result) else Outcome[Any].success(result)
         return replace(
             outcome,
             output=encode(outcome.output, self._handler.return_type).value,
-            evidence=encode(outcome.evidence).value,
-            details=encode(outcome.details).value,
+            evidence=_object(outcome.evidence),
+            details=_object(outcome.details),
         )
 
     def _answer(self, result: object) -> Probe:
         if not isinstance(result, Probe):
-            raise HandlerResultError(f"probe {self._handler.name} returned {type(result).__name__}; return Probe.happened("
-                                     "output), .absent(), .pending() or .unknown()")  # fmt: skip
+            raise HandlerResultError(f"probe {self._handler.name} returned {type(result).__name__}; return "
+                                     "Probe.happened(output), .absent(), .pending() or .unknown()")  # fmt: skip
         output = encode(result.output, self._handler.return_type).value
-        return Probe(result.answer, output, encode(result.evidence).value)  # type: ignore[arg-type] # a dict stays one
+        return Probe(result.answer, output, _object(result.evidence))
+
+
+def _is_outcome(result: object) -> TypeGuard[Outcome[Any]]:
+    return isinstance(result, Outcome)
+
+
+def _object(members: dict[str, Any]) -> JsonObject:
+    encoded = encode(members).value
+    return encoded if isinstance(encoded, dict) else {"value": encoded}
 
 
 def _unfit(error: ValidationError) -> Outcome[Any]:

@@ -14,11 +14,13 @@ from typing import Annotated, Any, Final, NoReturn, Union, get_args, get_origin,
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 
 from ..canonical import JsonObject
 from ..registry.adapter import Call
 from ..registry.arguments import forbid_extra
 from ..registry.outcome import Outcome, Probe
+from ..registry.schema import SchemaError
 from . import schema as schemas
 from .errors import ToolDefinitionError
 
@@ -27,7 +29,7 @@ Function = Callable[..., Any]
 ABSENT: Final = inspect.Parameter.empty
 OUTPUT: Final = "output"
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-_UNREADABLE = (PydanticUserError, schemas.DefaultError, NotImplementedError)
+_UNREADABLE = (PydanticUserError, schemas.DefaultError, SchemaError, NotImplementedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,11 @@ def read(function: Function, scope: Mapping[str, Any]) -> Read:
     found: dict[str, inspect.Parameter] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in _BY_NAME:
-            raise ToolDefinitionError(f"tool {name}: parameter {str(parameter)!r} has no name that a caller could "
-                                      "give; write each argument out as `name: type`")  # fmt: skip
+            bare = str(parameter.replace(annotation=ABSENT))
+            raise ToolDefinitionError(
+                f"tool {name}: parameter {bare!r} has no name that a caller could give; write each argument out as "
+                "`name: type`"
+            )
         found[parameter.name] = parameter.replace(annotation=hints.get(parameter.name, ABSENT))
     return Read(name, found, hints.get("return", ABSENT), _call_parameter(name, found))
 
@@ -131,32 +136,39 @@ def arguments_of(function: Read) -> Arguments:
     Raises:
         ToolDefinitionError: a parameter without a type, with a type that JSON cannot carry, or with an alias.
     """
-    own = function.own
-    for name in own:
-        if function.parameters[name].annotation is ABSENT:
-            raise ToolDefinitionError(f"tool {function.name}: parameter {name!r} has no type; write `{name}: str`, "
-                                      "or whatever it is")  # fmt: skip
+    for name in function.own:
+        _check_parameter(function, function.parameters[name])
     try:
-        model, fields = _model([function.parameters[name] for name in own])
+        model, fields = _model([function.parameters[name] for name in function.own])
         shown = schemas.input_schema(TypeAdapter(model))
+        closed = forbid_extra(shown)
     except _UNREADABLE as error:
         _blame(function, error)
-    for name, field in fields.items():
-        if model.model_fields[field].alias != name:
-            raise ToolDefinitionError(f"tool {function.name}: parameter {name!r} has an alias; callers use the "
-                                      "parameter's own name, so rename it and drop the alias")  # fmt: skip
-    return Arguments(model, fields, forbid_extra(shown), tuple(schemas.sensitive_pointers(shown)))
+    return Arguments(model, fields, closed, tuple(schemas.sensitive_pointers(shown)))
+
+
+def _check_parameter(function: Read, parameter: inspect.Parameter) -> None:
+    name = parameter.name
+    if parameter.annotation is ABSENT:
+        raise ToolDefinitionError(
+            f"tool {function.name}: parameter {name!r} has no type; write `{name}: str`, or whatever it is"
+        )
+    stated = FieldInfo.from_annotated_attribute(parameter.annotation, parameter.default)
+    if stated.alias is not None or stated.validation_alias is not None:
+        raise ToolDefinitionError(
+            f"tool {function.name}: parameter {name!r} has an alias; callers use the parameter's own name, so rename "
+            "it and drop the alias"
+        )
 
 
 def _model(parameters: list[inspect.Parameter]) -> tuple[type[BaseModel], dict[str, str]]:
     """A model with a neutral field for each parameter, since a parameter may be called `schema`, `json` or `_x`."""
     fields = {parameter.name: f"argument_{index}" for index, parameter in enumerate(parameters)}
-    names = {field: name for name, field in fields.items()}
-    config = ConfigDict(strict=True, extra="forbid", alias_generator=names.__getitem__)
     definitions: dict[str, Any] = {
-        fields[p.name]: (p.annotation, ... if p.default is ABSENT else p.default) for p in parameters
+        fields[p.name]: (Annotated[p.annotation, Field(alias=p.name)], ... if p.default is ABSENT else p.default)
+        for p in parameters
     }
-    return create_model("Arguments", __config__=config, **definitions), fields
+    return create_model("Arguments", __config__=ConfigDict(strict=True, extra="forbid"), **definitions), fields
 
 
 def _blame(function: Read, error: Exception) -> NoReturn:

@@ -35,7 +35,7 @@ class Desk(Protocol):
         """The one call path."""
         ...
 
-    async def status(
+    async def status(  # noqa: PLR0913 (the fields of the base tool)
         self,
         principal: Principal,
         *,
@@ -48,11 +48,13 @@ class Desk(Protocol):
         """A call or run with its events after `after_seq`; without an id the principal's overview."""
         ...
 
-    async def cancel(self, principal: Principal, *, call_id: str | None, run_id: str | None, reason: str | None) -> View:
+    async def cancel(
+        self, principal: Principal, *, call_id: str | None, run_id: str | None, reason: str | None
+    ) -> View:
         """Ask one call or run to stop."""
         ...
 
-    async def confirm(
+    async def confirm(  # noqa: PLR0913 (the fields of the base tool)
         self,
         principal: Principal,
         *,
@@ -67,7 +69,7 @@ class Desk(Protocol):
         """Report a proposal and wait for it; with a decision, have the person at that client asked."""
         ...
 
-    async def reconcile(
+    async def reconcile(  # noqa: PLR0913 (the fields of the base tool)
         self,
         principal: Principal,
         *,

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
+from ...canonical import JsonObject
 from ...registry.vocabulary import ErrorCode
 from . import schemas
-from .answer import Answer
-from .desk import shown
+from .answer import Answer, Asked
+from .desk import Desk, shown
 from .spec import Annotations, BaseTool, checked
-
-if TYPE_CHECKING:
-    from ...canonical import JsonObject
-    from .answer import Asked
-    from .desk import Desk
 
 _ID: Final = schemas.STRING
 _FROM_ZERO: Final[JsonObject] = {"type": "integer", "minimum": 0}
@@ -23,44 +19,43 @@ _STATUS_INPUT: Final = schemas.arguments(
     call_id=_ID,
     run_id=_ID,
     after_seq=_FROM_ZERO,
-    offset={**_FROM_ZERO, "description": "Pages a truncated output of call_id"},
-    wait_s={**schemas.WAIT, "default": 0, "description": "Wait for a change"},
+    offset={**_FROM_ZERO, "description": "Into a truncated output"},
+    wait_s={**schemas.WAIT, "default": 0},
 )
-_CANCEL_INPUT: Final = schemas.arguments(call_id=_ID, run_id=_ID, reason=schemas.text("Recorded", 1000))
+_CANCEL_INPUT: Final = schemas.arguments(call_id=_ID, run_id=_ID, reason=schemas.short(1000))
 _CONFIRM_INPUT: Final = schemas.arguments(
     approval_id=_ID,
     run_id=_ID,
     decision=schemas.choice("approve", "reject"),
     digest=_ID,
-    note=schemas.text("Recorded", 2000),
+    note=schemas.short(2000),
     wait_s=schemas.WAIT,
 )
 _RECONCILE_INPUT: Final = schemas.arguments(
     call_id=_ID,
     run_id=_ID,
     resolution=schemas.choice("happened", "not_happened", "still_unknown"),
-    evidence=schemas.text("How a person knows", 4000),
+    evidence=schemas.short(4000),
     output={},
-    external_reference=schemas.text("Its id over there", 1000),
+    external_reference=schemas.short(1000),
     then=schemas.choice("retry", "fail"),
     expected_version=_FROM_ZERO,
 )
 
 _STATUS_DESCRIPTION = (
-    "Where a call or run stands, with events after after_seq; ask this when an answer is missing. Without an id: your "
-    "recent runs, what waits for approval, what is unresolved."
+    "Where a call or run stands, with its events; ask this when an answer is missing. Without an id: your recent runs, "
+    "pending approvals, unresolved calls."
 )
 _CANCEL_DESCRIPTION = (
-    "Stop a call or run. What was not sent is not sent; what was sent is followed to its end, never undone. The answer "
-    "lists the effects that stand."
+    "Stop a call or run. What was sent is followed to its end, never undone; the answer lists what stands."
 )
 _CONFIRM_DESCRIPTION = (
-    "Show a pending approval, where a person decides it, and wait for that. decision makes the server ask the person at "
-    "this client; arguments alone decide nothing, and nobody approves their own call."
+    "Show a pending approval and where a person decides it, and wait. decision has the person at this client asked; "
+    "arguments alone decide nothing, nobody approves their own call."
 )
 _RECONCILE_DESCRIPTION = (
-    "Find out what happened to an ambiguous call (or all of a run's) by asking the other side. Do this instead of sending "
-    "again. resolution and evidence are for a person who knows, and are asked back there."
+    "Find out what happened to an ambiguous call (or all of a run) by asking the other side, instead of sending again. "
+    "resolution and evidence: a person's word, asked for at this client."
 )
 
 
@@ -169,8 +164,9 @@ def _stated(arguments: JsonObject, *names: str) -> dict[str, Any]:
 def _one_id(stated: dict[str, Any], expected: str) -> Answer:
     came = [name for name in ("call_id", "run_id") if stated[name] is not None]
     got = " and ".join(came) or "neither"
+    message = f"give {expected}, not {got}; status without an id lists what you have"
     return Answer.refused(
         ErrorCode.INVALID_ARGUMENTS,
-        f"give {expected} (got {got}); status without an id lists what you have",
-        {"path": "", "expected": expected, "got": got},
+        message,
+        {"problems": [{"path": "", "expected": expected, "got": got, "message": message}]},
     )

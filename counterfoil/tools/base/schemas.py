@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...canonical import JsonObject
-from ...registry.contract import NAME
 
 WAIT_MAX_S: Final = 45
 LIMIT_MAX: Final = 20
@@ -18,7 +17,6 @@ NAMES_MAX: Final = 20
 
 STRING: Final[JsonObject] = {"type": "string"}
 WAIT: Final[JsonObject] = {"type": "number", "minimum": 0, "maximum": WAIT_MAX_S}
-NAME_OF_TOOL: Final[JsonObject] = {"type": "string", "pattern": f"^{NAME.pattern}$"}
 
 
 def arguments(required: list[str] | None = None, **properties: Any) -> JsonObject:  # noqa: ANN401 (schemas)
@@ -30,6 +28,11 @@ def arguments(required: list[str] | None = None, **properties: Any) -> JsonObjec
 def text(description: str, longest: int) -> JsonObject:
     """A described text of bounded length."""
     return {"type": "string", "maxLength": longest, "description": description}
+
+
+def short(longest: int) -> JsonObject:
+    """A text of bounded length that its name explains."""
+    return {"type": "string", "maxLength": longest}
 
 
 def choice(*words: str) -> JsonObject:

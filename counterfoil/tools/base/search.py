@@ -6,17 +6,14 @@ It only looks at the catalogue through a `Shelf`; what a principal may not see i
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from ...canonical import JsonObject, JsonValue, canonical
+from ...registry.principal import Principal
 from . import schemas
-from .answer import Answer
+from .answer import Answer, Asked
+from .shelf import Hit, Shelf
 from .spec import Annotations, BaseTool, checked
-
-if TYPE_CHECKING:
-    from ...registry.principal import Principal
-    from .answer import Asked
-    from .shelf import Hit, Shelf
 
 SUMMARY_MAX: Final = 120
 FULL_IN_AUTO: Final = 3
@@ -24,14 +21,13 @@ SCHEMA_BYTES_MAX: Final = 64_000
 CATEGORIES_MAX: Final = 200
 
 _DESCRIPTION = (
-    "Find the tools behind this server; most are not listed. Describe the need in a few plain words. Each match has its "
-    "effect (read, write, destructive), the approval it needs and its schema_digest; the best three have their schemas. "
-    "Call a read with tool_read, anything else with tool_call and the schema_digest. If nothing fits, search once more in "
-    "other words (see unmatched_terms). Without query and names: the categories."
+    "Find the tools behind this server; most are not listed. Say the need in a few plain words. Matches show effect "
+    "(read, write, destructive), approval needed and schema_digest, the best three their schemas. Call a read with "
+    "tool_read, else tool_call with schema_digest. Nothing fits: try other words once. No query and names: categories."
 )
 _INPUT: Final = schemas.arguments(
-    query=schemas.text("What the tool should do, e.g. refund an order", 2000),
-    names={"type": "array", "items": schemas.STRING, "maxItems": schemas.NAMES_MAX, "description": "Exact names"},
+    query=schemas.text("e.g. refund an order", 2000),
+    names={"type": "array", "items": schemas.STRING, "maxItems": schemas.NAMES_MAX},
     category=schemas.STRING,
     limit={"type": "integer", "minimum": 1, "maximum": schemas.LIMIT_MAX, "default": 5},
     detail={**schemas.choice("auto", "brief", "full"), "default": "auto"},
@@ -87,8 +83,10 @@ def _matches(shelf: Shelf, principal: Principal, hits: list[Hit], detail: str) -
         match = _brief(hit, shelf.standing(principal, hit.contract))
         if place < full and not hit.missing_scopes:
             schemas_of = _schemas(hit)
-            room -= len(canonical(schemas_of))
-            match.update(schemas_of if room >= 0 else {})
+            size = len(canonical(schemas_of))
+            if size <= room:
+                room -= size
+                match.update(schemas_of)
         matches.append(match)
     return matches
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
 
 from ...canonical import JsonObject, JsonValue
-from ...registry.arguments import ArgumentsError, effective
+from ...registry.arguments import InvalidArgumentsError, argument_schema
 from ...registry.vocabulary import ErrorCode
-from .answer import Answer
+from .answer import Answer, Asked
 
-if TYPE_CHECKING:
-    from .answer import Asked
-
-Handler = Callable[[JsonObject, "Asked"], Awaitable[Answer]]
+Handler = Callable[[JsonObject, Asked], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +38,15 @@ class BaseTool:
 
 def checked(input_schema: JsonObject, handler: Handler) -> Callable[[JsonValue, Asked], Awaitable[Answer]]:
     """The handler behind a strict check; what does not fit is an answer, not an exception."""
+    schema = argument_schema(input_schema)
 
     async def handle(arguments: JsonValue, asked: Asked) -> Answer:
-        raise NotImplementedError
+        try:
+            fitting = schema.effective(arguments).value
+        except InvalidArgumentsError as error:
+            problems: list[JsonValue] = [problem.as_json() for problem in error.problems]
+            details: JsonObject = {"problems": problems, "example": error.example}
+            return Answer.refused(ErrorCode.INVALID_ARGUMENTS, str(error), details)
+        return await handler(fitting, asked)
 
     return handle
