@@ -39,7 +39,8 @@ def automated(shop: Path) -> Path:
 def proposed(command: Command) -> dict[str, Any]:
     ran = command("call", "shop_refund", REFUND, "--json")
     assert ran.exit_code == 3, ran
-    return ran.answer
+    answer: dict[str, Any] = ran.answer
+    return answer
 
 
 @pytest.mark.usefixtures("shop")

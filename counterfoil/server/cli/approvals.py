@@ -9,19 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from rich.console import RenderableType
 
 from . import render
+from .answer import part
 from .doors import account, explaining, opened, with_app
 from .exits import CommandError, Exit
 from .invocation import Invocation
+from .ports import App
 from .screen import Screen
 from .visible import masked
-
-if TYPE_CHECKING:
-    from ..app import App
 
 CODE_LENGTH = 6
 Via = Literal["cli", "automation"]
@@ -84,7 +83,7 @@ async def _decide(invocation: Invocation, approval_id: str, decision: Decision) 
         digest = shown["digest"] if via == "cli" else decision.digest
         decider = Decider(by=account(), strength="same_user", via=via)
         decided = await app.runtime.decide(
-            approval_id, decision.decision, digest=digest, note=decision.note, decider=decider
+            approval_id, decision.decision, digest=str(digest), note=decision.note, decider=decider
         )
         if decided.is_error:
             raise _refusal(decided.wire())
@@ -114,7 +113,7 @@ def _ask(screen: Screen, app: App, shown: Mapping[str, Any], decision: Decision)
 
 
 def _panel(app: App, view: Mapping[str, Any]) -> RenderableType:
-    entry = app.catalogue.get(view["tool"]) if view["tool"] in app.catalogue.names() else None
+    entry = app.catalogue.get(view["tool"])
     if entry is None:
         return render.approval_panel(view, view["arguments"], None)
     contract = entry.contract
@@ -122,7 +121,7 @@ def _panel(app: App, view: Mapping[str, Any]) -> RenderableType:
 
 
 def _refusal(view: Mapping[str, Any]) -> CommandError:
-    error = view.get("error") or {}
+    error = part(view, "error")
     return CommandError(
         Exit.NO, str(error.get("code", "internal")), str(error.get("message", "refused")), error.get("details") or {}
     )

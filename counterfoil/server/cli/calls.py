@@ -10,23 +10,20 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...registry.request import CallRequest
 from . import render
-from .answer import exit_of_call, exit_of_reconcile
+from .answer import exit_of_call, exit_of_reconcile, part, parts
 from .arguments import parse_json
 from .doors import with_app
 from .exits import Exit, usage
 from .invocation import Invocation
+from .ports import App, View
 from .screen import Screen
-
-if TYPE_CHECKING:
-    from ..app import App
-    from ..surface.ports import View
 
 RUN_PREFIX = "run_"
 
@@ -160,22 +157,21 @@ def _named(identity: str | None) -> dict[str, str | None]:
 
 
 def _one(view: Mapping[str, Any]) -> RenderableType:
-    parts: list[RenderableType] = [render.call_panel(view)]
-    if view.get("events"):
-        parts.append(render.timeline(view["events"]))
+    shown: list[RenderableType] = [render.call_panel(view)]
+    if events := parts(view, "events"):
+        shown.append(render.timeline(events))
     if view.get("more"):
-        parts.append(Text("There are more events than shown.", style="dim"))
-    return Group(*parts)
+        shown.append(Text("There are more events than shown.", style="dim"))
+    return Group(*shown)
 
 
 def _open(view: Mapping[str, Any]) -> RenderableType:
-    parts: list[RenderableType] = [
+    unresolved = [render.call_line(item) for item in parts(view, "unresolved")]
+    server = part(view, "server")
+    return Group(
         Text("Waiting for a decision", style="bold"),
-        render.approvals_table(view.get("pending") or []),
-    ]
-    parts.append(Text("\nUnresolved calls", style="bold"))
-    unresolved = view.get("unresolved") or []
-    parts += [render.call_line(item) for item in unresolved] or [Text("None: the outcome of every call is known.")]
-    server = view.get("server") or {}
-    parts.append(Text(f"\nLedger: {server.get('ledger')} {server.get('reason') or ''}".rstrip(), style="dim"))
-    return Group(*parts)
+        render.approvals_table(parts(view, "pending")),
+        Text("\nUnresolved calls", style="bold"),
+        *(unresolved or [Text("None: the outcome of every call is known.")]),
+        Text(f"\nLedger: {server.get('ledger')} {server.get('reason') or ''}".rstrip(), style="dim"),
+    )

@@ -12,13 +12,13 @@ from . import render
 from .doors import configuration, with_app
 from .exits import CommandError, Exit
 from .invocation import Invocation
+from .ports import App
 from .screen import Screen
 from .tools import summaries
 from .visible import visible
 
 if TYPE_CHECKING:
     from ...registry.policy_check import PolicyTest
-    from ..app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,7 @@ def _checked(invocation: Invocation) -> Checked:
 async def _of_app(app: App) -> Checked:
     from ...registry.policy_check import check as check_policy  # noqa: PLC0415 (only this command needs it)
 
-    contracts = [app.catalogue.get(name).contract for name in app.catalogue.names()]
-    findings = check_policy(app.policy, _tests(app), contracts)
+    findings = check_policy(app.policy, _tests(app), app.catalogue.contracts())
     return Checked(
         summaries(app),
         [{"severity": str(finding.severity), "rule_id": finding.rule_id, "text": finding.text} for finding in findings],

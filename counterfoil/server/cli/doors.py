@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .exits import CommandError, Exit
 from .invocation import Invocation
+from .ports import App
 
 if TYPE_CHECKING:
-    from ..app import App
     from ..config import Configuration
 
 T = TypeVar("T")
 
 
 @asynccontextmanager
-async def opened(invocation: Invocation) -> AsyncIterator[App]:
+async def opened(invocation: Invocation) -> AsyncGenerator[App, None]:
     """The application of this configuration, with its ledger open."""
     from ..app import open_app  # noqa: PLC0415
 

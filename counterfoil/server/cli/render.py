@@ -5,17 +5,16 @@ These take the wire form of a view, so that a person and a program are shown the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from .answer import View, part
 from .visible import visible, visible_json
-
-View = Mapping[str, Any]
 
 _STYLES: Final = {
     "success": "green", "no_result": "green", "approved": "green", "consumed": "green",
@@ -64,7 +63,7 @@ def call_panel(view: View) -> RenderableType:
                 ),
                 ("error", _error_line(view.get("error"))),
                 ("approval", _approval_line(view.get("approval"))),
-                ("evidence", _evidence_line(view.get("evidence"))),
+                ("evidence", _evidence_line(part(view, "evidence"))),
                 ("next", _next_line(view.get("next"))),
             ]
         )
@@ -81,7 +80,7 @@ def call_panel(view: View) -> RenderableType:
 
 def _dry_run_panel(view: View) -> RenderableType:
     names = ("verdict", "assurance", "rule_id", "reason", "missing_scopes")
-    parts = [
+    parts: list[RenderableType] = [
         facts((name, view.get(name) or None) for name in names),
         Text("arguments", style="dim"),
         data(view.get("arguments")),
@@ -104,8 +103,8 @@ def _approval_line(approval: View | None) -> Text | None:
     )
 
 
-def _evidence_line(evidence: View | None) -> Text | None:
-    known = {name: value for name, value in (evidence or {}).items() if value is not None and name != "untrusted"}
+def _evidence_line(evidence: View) -> Text | None:
+    known = {name: value for name, value in evidence.items() if value is not None and name != "untrusted"}
     return Text(visible(", ".join(f"{name} {value}" for name, value in known.items()))) if known else None
 
 
@@ -122,16 +121,14 @@ def timeline(events: Iterable[View]) -> Table:
     table.add_column("what", overflow="fold")
     for event in events:
         at = str(event.get("at", "")).partition("T")[2].rstrip("Z")[:12]
-        table.add_row(str(event.get("seq")), at, word(event.get("type")), Text(_brief(event.get("data"))))
+        table.add_row(str(event.get("seq")), at, word(event.get("type")), Text(_brief(part(event, "data"))))
     return table
 
 
 _SAID: Final = frozenset({"run_id", "seq", "type", "at", "call_id", "tenant"})  # the line or its heading has them
 
 
-def _brief(content: object) -> str:
-    if not isinstance(content, dict):
-        return "" if content is None else visible(str(content))
+def _brief(content: View) -> str:
     simple = ((name, value) for name, value in content.items() if not isinstance(value, dict | list))
     return visible(
         ", ".join(f"{name}={value}" for name, value in simple if name not in _SAID and value not in (None, ""))
@@ -151,7 +148,7 @@ def approvals_table(views: Iterable[View]) -> RenderableType:
 
 def approval_panel(view: View, arguments: object, recovery: str | None) -> RenderableType:
     """One exact proposal, as its digest covers it."""
-    decided = view.get("decided") or {}
+    decided = part(view, "decided")
     shown = facts(
         [
             ("state", view.get("state")),
@@ -159,7 +156,7 @@ def approval_panel(view: View, arguments: object, recovery: str | None) -> Rende
             ("effect", view.get("effect")),
             ("if its answer is lost", recovery),
             ("asked by", view.get("requester")),
-            ("rule", _rule_line(view.get("rule"))),
+            ("rule", _rule_line(part(view, "rule"))),
             ("needs", view.get("assurance")),
             ("call", view.get("call_id")),
             ("expires", view.get("expires_at")),
@@ -171,14 +168,12 @@ def approval_panel(view: View, arguments: object, recovery: str | None) -> Rende
             ("digest", view.get("digest")),
         ]
     )
-    parts = [shown, Text("arguments", style="dim"), data(arguments)]
+    parts: list[RenderableType] = [shown, Text("arguments", style="dim"), data(arguments)]
     return Panel(Group(*parts), title=Text(visible(str(view.get("approval_id")))), expand=False)
 
 
-def _rule_line(rule: object) -> str | None:
-    if isinstance(rule, dict):
-        return f"{rule.get('id') or rule.get('rule_id')}: {rule.get('reason')}"
-    return None if rule is None else str(rule)
+def _rule_line(rule: View) -> str | None:
+    return f"{rule.get('id')}: {rule.get('reason')}" if rule else None
 
 
 def tools_table(tools: Iterable[View]) -> RenderableType:

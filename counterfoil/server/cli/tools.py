@@ -12,11 +12,11 @@ from . import render
 from .doors import with_app
 from .exits import CommandError, Exit
 from .invocation import Invocation
+from .ports import App
 from .screen import Screen
 
 if TYPE_CHECKING:
     from ...registry.contract import Contract
-    from ..app import App
 
 
 def summary(contract: Contract, approval: str) -> dict[str, Any]:
@@ -36,8 +36,7 @@ def summary(contract: Contract, approval: str) -> dict[str, Any]:
 
 def summaries(app: App) -> list[dict[str, Any]]:
     """Every listed tool, by name."""
-    contracts = (app.catalogue.get(name).contract for name in sorted(app.catalogue.names()))
-    return [_seen(app, contract) for contract in contracts if contract.asked_about is None]
+    return [_seen(app, contract) for contract in app.catalogue.contracts() if contract.asked_about is None]
 
 
 def _seen(app: App, contract: Contract) -> dict[str, Any]:
@@ -75,10 +74,10 @@ def show(invocation: Invocation, name: str) -> int:
     """Show one contract."""
 
     async def use(app: App) -> dict[str, Any]:
-        if name not in app.catalogue.names():
+        entry = app.catalogue.get(name)
+        if entry is None:
             raise CommandError(Exit.NO, "unknown_tool", f"no tool is called {name!r}; see: counterfoil tools list")
-        contract = app.catalogue.get(name).contract
-        return {**_seen(app, contract), **_details(contract)}
+        return {**_seen(app, entry.contract), **_details(entry.contract)}
 
     shown = with_app(invocation, use)
     schemas = ("input_schema", "output_schema")
@@ -100,15 +99,17 @@ def _details(contract: Contract) -> dict[str, Any]:
         "resources": ["(a function of the arguments)"] if callable(resources) else list(resources),
         "sensitive": list(contract.gate.sensitive),
         "timeout_s": contract.limits.timeout_s,
-        "retry": {"attempts": contract.limits.retry.attempts, "backoff_s": contract.limits.retry.backoff_s},
+        "retry": {"attempts": contract.retry.attempts, "backoff_s": contract.retry.backoff_s},
         "input_schema": contract.schemas.input,
         "output_schema": contract.schemas.output,
     }
 
 
-def _line(value: object) -> object:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or None
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {item}" for name, item in value.items())
-    return value
+def _line(value: Any) -> object:  # noqa: ANN401 (any JSON value)
+    match value:
+        case list():
+            return ", ".join(map(str, value)) or None
+        case dict():
+            return ", ".join(f"{name} {item}" for name, item in value.items())
+        case _:
+            return value

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import Any, Final
+from typing import Final
+
+from ...canonical import JsonValue
 
 _OBEYED_OR_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK_LETTERS: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -32,13 +34,13 @@ def _is_plain(character: str) -> bool:
     )
 
 
-def visible_json(value: Any) -> str:  # noqa: ANN401 (any JSON value)
+def visible_json(value: object) -> str:
     """A JSON value over several lines; only the line breaks and the indentation are ours."""
     text = json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
-def masked(arguments: Any, pointers: tuple[str, ...]) -> Any:  # noqa: ANN401 (any JSON value)
+def masked(arguments: JsonValue, pointers: tuple[str, ...]) -> JsonValue:
     """The arguments with each sensitive field replaced by its length; a pointer that leads nowhere changes nothing."""
     for pointer in pointers:
         arguments = _masked(arguments, [_unescaped(part) for part in pointer.split("/")[1:]])
@@ -49,7 +51,7 @@ def _unescaped(part: str) -> str:
     return part.replace("~1", "/").replace("~0", "~")
 
 
-def _masked(value: Any, path: list[str]) -> Any:  # noqa: ANN401
+def _masked(value: JsonValue, path: list[str]) -> JsonValue:
     if not path:
         return _length(value)
     head, rest = path[0], path[1:]
@@ -60,7 +62,7 @@ def _masked(value: Any, path: list[str]) -> Any:  # noqa: ANN401
     return value
 
 
-def _length(value: Any) -> str:  # noqa: ANN401
+def _length(value: JsonValue) -> str:
     if isinstance(value, str):
         return f"({len(value)} characters, sensitive)"
     return f"({len(json.dumps(value))} characters of JSON, sensitive)"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from mcp import Client, MCPError
 from rich.console import RenderableType
 from rich.text import Text
 
+from ..cli.answer import View, part
 from ..cli.render import timeline
 from ..cli.visible import visible
 from .order_facts import KILLED_ORDER, LOST_ORDER
@@ -29,7 +30,6 @@ POLL_S: Final = 0.1
 HOLD_S: Final = 60.0
 
 Say = Callable[[RenderableType], None]
-View = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,8 @@ class _Scenes:
 
     async def _refused_again(self, client: Client, call_id: str, amount: float) -> None:
         view = await self._refund(client, LOST_ORDER, amount, "Our apologies for the delay.")
-        error = view["error"] or {}
-        named = (error.get("details") or {}).get("call_id")
+        error = part(view, "error")
+        named = part(error, "details").get("call_id")
         if (view["state"], error.get("code"), named) != ("refused", "ambiguous", call_id):
             raise PlayError(f"the rephrased refund is {view['state']}: {error}")
 

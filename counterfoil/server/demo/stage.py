@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +90,7 @@ class Stage:
         return Client(self._transport(), read_timeout_seconds=ANSWER_LIMIT_S)
 
     @asynccontextmanager
-    async def _transport(self) -> AsyncIterator[Any]:
+    async def _transport(self) -> AsyncGenerator[Any, None]:
         arguments = ["-m", "counterfoil.server.demo.served", str(self._pid_file), "--config", str(self.config)]
         parameters = StdioServerParameters(
             command=sys.executable, args=arguments, env=self._environment, cwd=str(self.folder)
@@ -144,7 +144,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def set_stage(keep: Path | None) -> AsyncIterator[Stage]:
+async def set_stage(keep: Path | None) -> AsyncGenerator[Stage, None]:
     """A stage in a temporary folder that goes away, or in `keep`, which stays.
 
     Raises:
@@ -172,7 +172,7 @@ def _folder(keep: Path | None) -> Path:
 
 
 @asynccontextmanager
-async def _order_service(folder: Path) -> AsyncIterator[str]:
+async def _order_service(folder: Path) -> AsyncGenerator[str, None]:
     with (folder / "orders.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "counterfoil.server.demo.orders", str(folder / "orders.db"),

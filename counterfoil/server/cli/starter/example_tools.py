@@ -6,7 +6,7 @@ undo it (the compensation). Put your own far side in the place of the file and k
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -37,7 +37,7 @@ class Refund(BaseModel):
 
 
 @contextmanager
-def books() -> Iterator[sqlite3.Connection]:
+def books() -> Generator[sqlite3.Connection, None, None]:
     """One transaction on the shop's books; the first one opens the shop."""
     with closing(sqlite3.connect(BOOKS, timeout=5)) as connection, connection:
         connection.execute("create table if not exists orders (order_id text primary key, total real not null)")

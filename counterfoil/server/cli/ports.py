@@ -1,0 +1,176 @@
+"""What the commands ask of the application, by shape: its runtime, its catalogue, its policy, and who is local."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from ...canonical import JsonObject, JsonValue
+from ...registry.contract import Contract
+from ...registry.principal import Principal
+from ...registry.request import CallRequest
+
+if TYPE_CHECKING:
+    from ...registry.policy import Policy
+    from ..config import Configuration
+
+DecisionWord = Literal["approve", "reject"]
+
+
+class View(Protocol):
+    """An answer of the runtime."""
+
+    @property
+    def is_error(self) -> bool:
+        """True if the request was refused."""
+        ...
+
+    @property
+    def delivers(self) -> tuple[str, ...]:
+        """The calls whose settled state this shows."""
+        ...
+
+    def wire(self) -> JsonObject:
+        """The form of design section 7."""
+        ...
+
+
+class Decider(Protocol):
+    """Who decided, how surely that is known, and by what way."""
+
+    @property
+    def by(self) -> str: ...  # noqa: D102 (the class says it)
+    @property
+    def strength(self) -> str: ...  # noqa: D102
+    @property
+    def via(self) -> str: ...  # noqa: D102
+
+
+class Runtime(Protocol):
+    """The doors of the runtime that commands use."""
+
+    async def call(self, request: CallRequest) -> View:
+        """The one call path."""
+        ...
+
+    async def status(  # noqa: PLR0913 (the fields of the request)
+        self,
+        principal: Principal,
+        *,
+        call_id: str | None,
+        run_id: str | None,
+        after_seq: int | None,
+        offset: int | None,
+        wait_s: float | None,
+    ) -> View:
+        """One call with its events, or what is open."""
+        ...
+
+    async def reconcile(  # noqa: PLR0913 (the fields of the request)
+        self,
+        principal: Principal,
+        *,
+        call_id: str | None,
+        run_id: str | None,
+        resolution: str | None,
+        evidence: str | None,
+        output: JsonValue,
+        external_reference: str | None,
+        then: str | None,
+        expected_version: int | None,
+        via: str,
+    ) -> View:
+        """Find out what happened, or record a person's word."""
+        ...
+
+    async def decide(
+        self, approval_id: str, decision: DecisionWord, *, digest: str | None, note: str | None, decider: Decider
+    ) -> View:
+        """Record a decision."""
+        ...
+
+    async def approvals(self, principal: Principal | None, *, pending_only: bool) -> Sequence[View]:
+        """Proposals; of everybody if no principal is named."""
+        ...
+
+    async def approval(self, approval_id: str) -> View:
+        """One proposal."""
+        ...
+
+    async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:
+        """The end of these calls was shown."""
+        ...
+
+
+class Entry(Protocol):
+    """A registered tool."""
+
+    @property
+    def contract(self) -> Contract:
+        """Its contract."""
+        ...
+
+
+class Catalogue(Protocol):
+    """What is registered."""
+
+    def names(self) -> Sequence[str]:
+        """All names, sorted."""
+        ...
+
+    def get(self, name: str, version: str | None = None) -> Entry | None:
+        """The version that unpinned calls take, or a pinned one."""
+        ...
+
+    def contracts(self) -> Sequence[Contract]:
+        """What unpinned calls take, by name."""
+        ...
+
+
+class Hit(Protocol):
+    """One tool that fits a search."""
+
+    @property
+    def contract(self) -> Contract: ...  # noqa: D102 (as the shelf has it, like the rest)
+    @property
+    def score(self) -> float: ...  # noqa: D102
+    @property
+    def missing_scopes(self) -> Sequence[str]: ...  # noqa: D102
+
+
+class Found(Protocol):
+    """The best hits, best first."""
+
+    @property
+    def hits(self) -> Sequence[Hit]: ...  # noqa: D102 (as the shelf has it, like the rest)
+    @property
+    def more(self) -> int: ...  # noqa: D102
+    @property
+    def unmatched(self) -> Sequence[str]: ...  # noqa: D102
+
+
+class Shelf(Protocol):
+    """The catalogue as a searcher sees it."""
+
+    def search(
+        self, principal: Principal, *, query: str | None, names: Sequence[str], category: str | None, limit: int
+    ) -> Found:
+        """Tools by words."""
+        ...
+
+
+class App(Protocol):
+    """One open application."""
+
+    @property
+    def config(self) -> Configuration: ...  # noqa: D102 (their types say it)
+    @property
+    def catalogue(self) -> Catalogue: ...  # noqa: D102
+    @property
+    def policy(self) -> Policy: ...  # noqa: D102
+    @property
+    def shelf(self) -> Shelf: ...  # noqa: D102
+    @property
+    def runtime(self) -> Runtime: ...  # noqa: D102
+    @property
+    def local(self) -> Principal: ...  # noqa: D102
