@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..registry.vocabulary import REFUSALS, ErrorCode, JsonObject, Meaning
+from ..registry.vocabulary import REFUSALS, ErrorCode, JsonObject, Meaning, OutcomeClass
 from .views import Next
+
+
+_IN_PROGRESS = Meaning(OutcomeClass.RETRYABLE_FAILURE, retryable=True)
+"""What a request that comes too early means; `in_progress` refuses no call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class Reason:
     @property
     def meaning(self) -> Meaning:
         """The outcome that the code stands for, and whether asking again can help."""
-        return REFUSALS[self.code]
+        return REFUSALS.get(self.code, _IN_PROGRESS)
 
 
 class RefusedError(Exception):

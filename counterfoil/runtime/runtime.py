@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from ..ledger.rows import ApprovalRow, CallRow
 from ..ledger.states import CallState
 from ..registry.contract import Contract
 from ..registry.limits import Actor
+from ..registry.principal import Principal
 from ..registry.request import CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
 from .carrying import Carrier
@@ -41,6 +42,8 @@ from .views import CallView, ErrorView, follow
 
 log = logging.getLogger("counterfoil.runtime")
 FLUSH_S: Final = 0.05
+UNWRITTEN_S: Final = 5.0
+"""How long an answer may be on its way to the transport before it counts as lost."""
 LONGEST_TICK_S: Final = 1.0
 
 
@@ -51,6 +54,7 @@ class Runtime(Desk):
         self._parts = parts
         self._tasks = Tasks()
         self._closing = False
+        self._grace_ends = 0.0
         viewer = Viewer(parts.ledger, parts.settings)
         self._carrier = Carrier(parts, self._tasks.spawn)
         self._path = CallPath(parts, viewer, Sender(parts), self._carrier, self._join)
@@ -58,21 +62,32 @@ class Runtime(Desk):
         self._path.recover = self._recover_here
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
+        self._unwritten: dict[str, asyncio.TimerHandle] = {}
         self._flushing: asyncio.TimerHandle | None = None
         self._ticker: asyncio.Task[None] | None = None
         super().__init__(parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on)
 
-    async def start(self) -> None:
-        """Take over what lost owners left, then keep sweeping. What they left is known as unknown when this returns."""
-        await self._sweeper.take_over()
-        self._ticker = self._tasks.spawn(self._tick())
+    async def start(self, *, sweeps: bool = True) -> None:
+        """Take over what lost owners left, then keep sweeping. What they left is known as unknown when this returns.
+
+        A process that ends at once takes nothing over: it only beats.
+        """
+        if sweeps:
+            await self._sweeper.take_over()
+        self._ticker = self._tasks.spawn(self._tick() if sweeps else self._beat())
+
+    def begin_stop(self, grace_s: float) -> None:
+        """Refuse new calls from now on; those under way have this long, in seconds."""
+        if not self._closing:
+            self._closing = True
+            self._grace_ends = self._parts.clock.monotonic() + grace_s
 
     async def stop(self, grace_s: float) -> bool:
-        """Refuse new calls, wait so long for those under way, and leave the rest to recovery. True if nothing is left."""
-        self._closing = True
+        """Refuse new calls, wait for those under way, and leave the rest to recovery. True if nothing is left."""
+        self.begin_stop(grace_s)
         if self._ticker is not None:
             self._ticker.cancel()
-        await self._tasks.drain(grace_s)
+        await self._tasks.drain(max(0.0, self._grace_ends - self._parts.clock.monotonic()))
         busy = any(case.running is not None and not case.running.task.done() for case in self._parts.cases.values())
         await self._tasks.cancel()
         try:
@@ -100,23 +115,33 @@ class Runtime(Desk):
         if view.state is CallState.AWAITING_APPROVAL and request.wait_given and request.wait_s and view.call_id:
             row = await self._follower.until_still(view.call_id, request.wait_s)
             view = view if row is None else await self._viewer.view(row, replayed=view.replayed)
+        for call_id in view.delivers:
+            self._expect_delivery(call_id)
         if not view.delivers:
             case.listeners = 0
             self._close_request(case)
         return view
 
-    def delivered(self, call_ids: tuple[str, ...]) -> None:
+    async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:
         """A view of these calls' settled state was written to the transport for their subject."""
+        del principal  # only its own calls are ever shown to it as settled
         at = self._parts.clock.now()
+        for call_id in call_ids:
+            if (timer := self._unwritten.pop(call_id, None)) is not None:
+                timer.cancel()
         self._parts.deliveries.extend(Delivery(call_id, at) for call_id in call_ids)
         if call_ids and self._flushing is None:
             loop = asyncio.get_running_loop()
             self._flushing = loop.call_later(FLUSH_S, self._flush_soon)
 
-    def dropped(self, call_ids: tuple[str, ...]) -> None:
-        """The answer that showed these calls settled was never written: the same call may ask for it again."""
-        for call_id in call_ids:
-            self._parts.ledger.record_nowait(lambda found=call_id: set_request_open(found, open_=False))  # type: ignore[misc]
+    def _expect_delivery(self, call_id: str) -> None:
+        """An answer that shows a call settled is on its way; if it is never written, the same call may ask again."""
+        loop = asyncio.get_running_loop()
+        self._unwritten[call_id] = loop.call_later(UNWRITTEN_S, self._never_written, call_id)
+
+    def _never_written(self, call_id: str) -> None:
+        self._unwritten.pop(call_id, None)
+        self._parts.ledger.record_nowait(lambda: set_request_open(call_id, open_=False))
 
     async def _run(self, case: Case, work: Callable[[Case], Awaitable[CallView]]) -> None:
         """The task of one call: every end of it is a view for whoever waits."""
@@ -308,6 +333,14 @@ class Runtime(Desk):
         deliveries = self._parts.take_deliveries()
         if deliveries:
             await self._parts.ledger.record(lambda: mark_delivered(deliveries))
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._parts.settings.lease_s / 6)
+            try:
+                await self._parts.ledger.beat()
+            except LedgerError as error:
+                log.warning("no beat could be recorded: %s", type(error).__name__)
 
     async def _tick(self) -> None:
         """Beat and sweep, several times a lease, whatever the last pass met."""

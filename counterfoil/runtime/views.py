@@ -261,7 +261,7 @@ def evidence_of(row: CallRow) -> JsonObject | None:
 def events_part(found: Sequence[EventRow], page: int) -> JsonObject:
     """`events` and `more` of a status view."""
     shown: list[JsonValue] = [
-        {"seq": event.seq, "type": event.type, "at": rfc3339(event.at), "data": json.loads(event.body)}
+        {"seq": event.seq, "type": event.type, "at": rfc3339(event.at), "data": json.loads(event.body)["data"]}
         for event in found[:page]
     ]
     return {"events": shown, "more": len(found) > page}

@@ -33,7 +33,6 @@ from .kinds import (
 WordOfEffect = Annotated[Effect, Field(strict=False)]
 WordOfVerdict = Annotated[Verdict, Field(strict=False)]
 WordOfAssurance = Annotated[Assurance, Field(strict=False), AfterValidator(asks_somebody)]
-WordsOfEffect = Annotated[tuple[WordOfEffect, ...], Field(strict=False), BeforeValidator(as_many)]
 
 
 class Table(BaseModel):
@@ -120,8 +119,8 @@ class PolicyTable(Table):
     """The rule's name, as refusals give it."""
     tool: Glob = "*"
     """Which tools, by full name or glob."""
-    effect: WordsOfEffect | None = None
-    """Which effects, one or a list."""
+    effect: WordOfEffect | None = None
+    """Which effect."""
     tags: Globs | None = None
     """Which tags, one or a list; a tool with one of them matches."""
     scope: Glob | None = None
