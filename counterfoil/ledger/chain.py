@@ -88,7 +88,15 @@ def rfc3339(at: int) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def body_of(head: Head, *, tenant: str, call_id: str | None, type: EventType, at: int, data: JsonObject) -> str:  # noqa: A002 (the column's name)
+def body_of(  # noqa: PLR0913 (an event's columns, by name)
+    head: Head,
+    *,
+    tenant: str,
+    call_id: str | None,
+    type: EventType,  # noqa: A002 (the column's name)
+    at: int,
+    data: JsonObject,
+) -> str:
     """The body of the event that follows `head`."""
     body: JsonObject = {
         "run_id": head.run_id, "seq": head.seq + 1, "type": type.value, "at": rfc3339(at),
@@ -100,7 +108,7 @@ def body_of(head: Head, *, tenant: str, call_id: str | None, type: EventType, at
         return canonical(storable(body)).decode()
 
 
-def append(
+def append(  # noqa: PLR0913 (an event's columns, by name)
     head: Head,
     *,
     tenant: str,

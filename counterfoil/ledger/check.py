@@ -86,7 +86,9 @@ RULES: Final = (
     ),
     _rule(
         "generations_gapless", "attempts", "the generations of its attempts have a gap",
-        select(_a.call_id).group_by(_a.call_id).having(or_(func.min(_a.generation) != 1, func.max(_a.generation) != func.count())),
+        select(_a.call_id)
+        .group_by(_a.call_id)
+        .having(or_(func.min(_a.generation) != 1, func.max(_a.generation) != func.count())),
     ),
     _rule(
         "attempt_has_call", "attempts", "its call is missing",
@@ -127,7 +129,9 @@ RULES: Final = (
     ),
     _rule(
         "output_kept", "calls", "its output is missing",
-        select(_c.call_id).where(_c.output_payload.is_not(None), _no(payloads, payloads.c.payload_id == _c.output_payload)),
+        select(_c.call_id).where(
+            _c.output_payload.is_not(None), _no(payloads, payloads.c.payload_id == _c.output_payload)
+        ),
     ),
     _rule(
         "payload_whole", "payloads", "chunks of it are missing",

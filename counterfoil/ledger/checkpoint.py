@@ -8,7 +8,6 @@ back, and when the log is large it also cuts the file. Neither ever waits for a 
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 import time
 from pathlib import Path
@@ -26,7 +25,7 @@ class Checkpointer:
     """Belongs to the writer's thread; only `wal_bytes` may be asked from elsewhere."""
 
     def __init__(self, path: Path) -> None:
-        self._wal = f"{path}-wal"
+        self._wal = path.with_name(f"{path.name}-wal")
         self._dirty = True
         self._next_look = time.monotonic() + LOOK_S
         self._warned = False
@@ -38,7 +37,7 @@ class Checkpointer:
     def wal_bytes(self) -> int:
         """The log's size on disk, 0 if there is none."""
         try:
-            return os.stat(self._wal).st_size
+            return self._wal.stat().st_size
         except OSError:
             return 0
 

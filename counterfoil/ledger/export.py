@@ -36,7 +36,10 @@ def line_of(event: Event) -> bytes:
         "run_id": event.run_id, "seq": event.seq, "type": event.type, "at": _time(event.at),
         "prev": _hex(event.prev), "hash": _hex(event.hash), "body": event.body,
     }  # fmt: skip
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=repr).encode(errors="backslashreplace") + b"\n"
+    return (
+        json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=repr).encode(errors="backslashreplace")
+        + b"\n"
+    )
 
 
 def _time(at: Any) -> Any:  # noqa: ANN401 (a damaged row may hold anything)

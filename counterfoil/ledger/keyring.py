@@ -106,7 +106,7 @@ def derive(secret: Secret, purpose: str) -> Key:
     data = secret.encode() if isinstance(secret, str) else secret
     if len(data) < LEAST_SECRET_BYTES:
         raise KeyMissingError(
-            f"a {purpose} key of {len(data)} bytes is too weak; expected at least {LEAST_SECRET_BYTES}, better {KEY_BYTES} random ones"
+            f"a {purpose} key of {len(data)} bytes is too weak; expected {LEAST_SECRET_BYTES} at least"
         )
     extracted = hmac.digest(b"counterfoil ledger", data, "sha256")
     return Key.of(_expand(extracted, f"counterfoil {purpose}".encode()))

@@ -107,7 +107,7 @@ def migrate(path: Path, *, now: int, busy_s: float = 5.0, steps: Sequence[Step] 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
     """`schema_version`, `ledger_id`, `created_at`."""
-    return dict(run(connection, fetch(SELECT_META)))
+    return {row.name: row.value for row in run(connection, fetch(SELECT_META))}
 
 
 def is_whole(connection: sqlite3.Connection) -> bool:
@@ -152,7 +152,7 @@ def _recognise(connection: sqlite3.Connection, path: Path, latest: int) -> int:
         raise DamagedLedgerError(f"{path} is a database of another program; name another file in [ledger] url")
     if version > latest:
         raise NewerLedgerError(
-            f"{path} has schema {version} and this program knows {latest}: install the version that wrote it, or a later one"
+            f"{path} has schema {version}, this program knows {latest}: install the version that wrote it"
         )
     return version
 
@@ -163,7 +163,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _create(connection: sqlite3.Connection, now: int, latest: int) -> None:
-    dialect = sqlite.dialect()  # type: ignore[no-untyped-call]
+    dialect = sqlite.dialect()
     for table in metadata.sorted_tables:
         connection.execute(str(CreateTable(table).compile(dialect=dialect)))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):

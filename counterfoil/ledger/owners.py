@@ -34,9 +34,7 @@ _living = _c.lapsed_at.is_(null()) & _c.ended_at.is_(null())
 _OWNER = select(_c.owner_id, _c.host, _c.pid, _c.started_at, _c.beat, _c.lapsed_at, _c.ended_at)
 
 INSERT_OWNER = Sql(owners.insert())
-BEAT = Sql(
-    update(owners).where(_of, _living).values(beat=_c.beat + 1, beat_at=bindparam("now", type_=_c.beat_at.type))
-)
+BEAT = Sql(update(owners).where(_of, _living).values(beat=_c.beat + 1, beat_at=bindparam("now", type_=_c.beat_at.type)))
 LAPSE = Sql(
     update(owners)
     .where(_of, _living, _c.beat == bindparam("observed", type_=_c.beat.type))
@@ -50,7 +48,8 @@ SELECT_LIVING = Sql(_OWNER.where(_living).order_by(_c.owner_id), Owner)
 def register(owner_id: str, host: str, pid: int, now: int) -> Fact[None]:
     """Enter an owner."""
     yield from change(
-        INSERT_OWNER, owner_id=owner_id, host=host, pid=pid, started_at=now, beat=0, beat_at=now, lapsed_at=None, ended_at=None
+        INSERT_OWNER,
+        owner_id=owner_id, host=host, pid=pid, started_at=now, beat=0, beat_at=now, lapsed_at=None, ended_at=None,
     )  # fmt: skip
 
 

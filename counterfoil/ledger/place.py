@@ -22,7 +22,8 @@ _REMOTE: Final = frozenset(
 )
 _LOCAL_FUSE: Final = frozenset({"fuse.fuse-overlayfs"})  # the root of a container that was started without root
 _SYNCED: Final = re.compile(
-    r"dropbox( \(.+\))?|onedrive( - .+)?|google ?drive|my drive|icloud ?drive|com~apple~clouddocs|mobile documents|cloudstorage",
+    r"dropbox( \(.+\))?|onedrive( - .+)?|google ?drive|my drive|"
+    r"icloud ?drive|com~apple~clouddocs|mobile documents|cloudstorage",
     re.IGNORECASE,
 )
 _MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -57,7 +58,7 @@ def refuse_unsafe(path: Path, mounts: str | None = None) -> None:
     for part in real.parts:
         if _SYNCED.fullmatch(part):
             raise UnsupportedLedgerError(
-                f"{path} lies in {part!r}, a synchronised folder, which may swap files under the ledger; choose another folder"
+                f"{path} lies in the synchronised folder {part!r}, which may swap files under it; choose another"
             )
     if str(real).startswith("\\\\"):
         raise UnsupportedLedgerError(f"{path} lies on a network share; the ledger needs a local disk")
@@ -133,7 +134,13 @@ def connect_read_only(path: Path, *, timeout_s: float = 5.0) -> sqlite3.Connecti
     Raises:
         sqlite3.OperationalError: there is no such file.
     """
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=timeout_s, isolation_level=None)
-    connection.text_factory = lambda data: data.decode(errors="replace")
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=timeout_s, isolation_level=None
+    )
+    connection.text_factory = _lenient_text
     connection.execute("PRAGMA query_only = 1")
     return connection
+
+
+def _lenient_text(data: bytes) -> str:
+    return data.decode(errors="replace")

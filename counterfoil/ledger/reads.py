@@ -32,10 +32,10 @@ class Reads:
         self._hint: AsyncConnection | None = None
 
     @overload
-    async def fetch(self, statement: Sql[R], **params: Any) -> list[R]: ...
+    async def fetch(self, statement: Sql[R], **params: Any) -> list[R]: ...  # noqa: ANN401 (a column's value)
     @overload
-    async def fetch(self, statement: ClauseElement, **params: Any) -> list[Row[Any]]: ...
-    async def fetch(self, statement: Sql[R] | ClauseElement, **params: Any) -> list[R] | list[Row[Any]]:  # noqa: ANN401 (a column's value)
+    async def fetch(self, statement: ClauseElement, **params: Any) -> list[Row[Any]]: ...  # noqa: ANN401
+    async def fetch(self, statement: Sql[R] | ClauseElement, **params: Any) -> list[R] | list[Row[Any]]:
         """All rows of one statement."""
         async with self._connect().connect() as connection:
             if isinstance(statement, Sql):
@@ -96,8 +96,7 @@ class Reads:
 
 
 async def _rows(connection: AsyncConnection, sql: Sql[R], params: dict[str, Any]) -> list[R]:
-    make = sql.row
-    assert make is not None
+    make = sql.make
     cursor = await connection.exec_driver_sql(sql.text, sql.positional(params))
     return [make(*row) for row in cursor.all()]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, or_, select, text
+from sqlalchemy import bindparam, or_, select, text, update
 
 from ..canonical import JsonObject
 from .admission import owner_lives
@@ -17,7 +17,7 @@ from .bookkeeping import Delivery, mark_delivered
 from .events import EventType
 from .rows import SELECT_ATTEMPT, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
-from .sql import Fact, Sql, fetch, one
+from .sql import Fact, Sql, change, fetch, one
 from .states import UNRESOLVED, CallState, Move
 from .tables import approvals, attempts, calls, owners
 
@@ -56,6 +56,18 @@ OWNED: Sql[CallId] = Sql(
 )
 """Calls under way that this owner must know of."""
 
+CANCELLED: Sql[CallId] = Sql(
+    select(calls.c.call_id).where(
+        calls.c.owner_id == bindparam("owner_id"),
+        _OPEN_STATES,
+        calls.c.state == "dispatched",
+        calls.c.effect == "read",
+        calls.c.cancel_requested_at.is_not(None),
+    ),
+    CallId,
+)
+"""Reads of this owner that somebody, perhaps in another process, asked to stop."""
+
 UNCLAIMED: Sql[CallId] = Sql(
     select(calls.c.call_id)
     .where(_OPEN_STATES, calls.c.state == "queued", calls.c.owner_id.is_(None))
@@ -90,11 +102,28 @@ DUE: Sql[ApprovalId] = Sql(
 )
 """Undecided proposals past their time."""
 
+_CLOSE_ORPHANED: Sql[Any] = Sql(
+    update(calls)
+    .where(
+        text("calls.request_open = 1"),
+        calls.c.owner_id.in_(
+            select(owners.c.owner_id).where(or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None)))
+        ),
+    )
+    .values(request_open=0)
+)
+
+
 class TakenOver(NamedTuple):
     """A call that was under way under a lost owner, as it is now, and whether its last attempt had no settlement."""
 
     row: CallRow
     was_dispatched: bool
+
+
+def close_orphaned() -> Fact[int]:
+    """No request waits in a process that is gone: what it settled and never delivered may be asked for again."""
+    return (yield from change(_CLOSE_ORPHANED))
 
 
 def take_over(call_id: str, owner_id: str, at: int) -> Fact[TakenOver | None]:
@@ -141,6 +170,26 @@ def abandon(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     if row.by_decision and row.state == CallState.QUEUED:
         return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
     return (yield from _abandon(row, at, {"owner": owner_id}))
+
+
+def lose(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
+    """A call of our own whose adapter was called and that nothing follows any more: its outcome is unknown."""
+    row = yield from get_call(call_id)
+    if row is None or row.owner_id != owner_id or row.state != CallState.DISPATCHED:
+        return None
+    return (
+        yield from move(
+            row,
+            Move.LOSE,
+            EventType.LOST,
+            at,
+            {"owner": owner_id},
+            outcome="ambiguous",
+            code="ambiguous",
+            message="The server lost track of it before the outcome was recorded.",
+            request_open=0,
+        )
+    )
 
 
 def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
@@ -225,7 +274,7 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     )
 
 
-def last_attempt(call_id: str, generation: int) -> Fact[Any]:
+def get_attempt(call_id: str, generation: int) -> Fact[Any]:
     """The row of one attempt."""
     return (yield from one(SELECT_ATTEMPT, call_id=call_id, generation=generation))
 

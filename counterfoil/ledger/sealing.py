@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import bindparam, delete, exists, func, select
+from sqlalchemy import bindparam, delete, exists, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 
 from .errors import DamagedLedgerError, NoSuchPayloadError
@@ -24,6 +24,7 @@ from .tables import payload_chunks, payloads
 
 CHUNK_BYTES: Final = 1024 * 1024  # of content
 _NONCE: Final = 12
+Bytes: TypeAlias = bytes  # a row has a column of the type's own name
 Kind: TypeAlias = Literal["arguments", "output", "raw", "late"]
 
 
@@ -38,9 +39,9 @@ class Sealed:
     bytes: int
     sha256: str
     commitment: str
-    salt: bytes
+    salt: Bytes
     key_id: str
-    chunks: tuple[bytes, ...]
+    chunks: tuple[Bytes, ...]
     created_at: int
 
 
@@ -54,7 +55,7 @@ class PayloadRow(NamedTuple):
     bytes: int
     sha256: str
     commitment: str
-    salt: bytes
+    salt: Bytes
     key_id: str
     chunks: int
 
@@ -79,8 +80,10 @@ SELECT_PAYLOAD = Sql(
     ).where(_p.payload_id == _of),
     PayloadRow,
 )  # fmt: skip
-SELECT_FIRST_CHUNK = Sql(select(0, _p.sealed).where(_p.payload_id == _of), _Chunk)
-SELECT_CHUNK = Sql(select(_c.n, _c.sealed).where(_c.payload_id == _of, _c.n == bindparam("place", type_=_c.n.type)), _Chunk)
+SELECT_FIRST_CHUNK = Sql(select(literal(0), _p.sealed).where(_p.payload_id == _of), _Chunk)
+SELECT_CHUNK = Sql(
+    select(_c.n, _c.sealed).where(_c.payload_id == _of, _c.n == bindparam("place", type_=_c.n.type)), _Chunk
+)
 DELETE_ORPHANS = Sql(
     delete(payload_chunks).where(
         _c.stored_at < bindparam("before", type_=_c.stored_at.type),
@@ -89,7 +92,9 @@ DELETE_ORPHANS = Sql(
 )
 
 
-def seal(ring: Keyring, *, payload_id: str, call_id: str, tenant: str, kind: Kind, content: bytes, now: int) -> Sealed:
+def seal(  # noqa: PLR0913 (what a payload is bound to, by name)
+    ring: Keyring, *, payload_id: str, call_id: str, tenant: str, kind: Kind, content: bytes, now: int
+) -> Sealed:
     """Seal content. Costs about 3 ms a MiB, most of it in C without the interpreter's lock."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 (40 ms that a start need not wait for)
 
@@ -120,7 +125,7 @@ def unseal(ring: Keyring, row: PayloadRow, n: int, sealed: bytes) -> bytes:
     try:
         return AESGCM(key.secret).decrypt(sealed[:_NONCE], sealed[_NONCE:], _bound_to(row.payload_id, row.kind, n))
     except (InvalidTag, ValueError) as error:
-        raise DamagedLedgerError(f"payload {row.payload_id} is damaged in chunk {n}; restore it from a backup") from error
+        raise DamagedLedgerError(f"payload {row.payload_id} is damaged in chunk {n}; restore a backup") from error
 
 
 def commit(salt: bytes, content: bytes) -> str:
@@ -146,14 +151,14 @@ def store(sealed: Sealed) -> Fact[None]:
 
 
 def store_chunk(sealed: Sealed, n: int) -> Fact[None]:
-    """Store chunk `n`, from 1, ahead of the payload's row, in a transaction of its own. Without that row it is swept."""
+    """Store chunk `n`, from 1, ahead of the payload's row, in its own transaction; without that row it is swept."""
     yield from change(
         INSERT_CHUNK, payload_id=sealed.payload_id, n=n, sealed=sealed.chunks[n], stored_at=sealed.created_at
     )
 
 
 def sweep_orphans(before: int) -> Fact[int]:
-    """Remove chunks stored before that time whose payload never came; give it an hour, since a settlement may follow."""
+    """Remove chunks stored before that time whose payload never came; leave an hour, a settlement may follow."""
     return (yield from change(DELETE_ORPHANS, before=before))
 
 

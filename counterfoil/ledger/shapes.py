@@ -11,6 +11,10 @@ import re
 from collections import Counter
 from typing import Final
 
+_ASSIGNED: Final = (
+    r"\b(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|client[_-]?secret)"
+    r"[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"']?[^\s\"',;&]{4,}"
+)
 SHAPES: Final = tuple(
     re.compile(pattern, flags)
     for pattern, flags in (
@@ -20,12 +24,14 @@ SHAPES: Final = tuple(
         (r"\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}", 0),
         (r"\bxox[abeoprs]-[A-Za-z0-9-]{8,}|\bxapp-[A-Za-z0-9-]{8,}", 0),  # Slack
         (r"\bAIza[A-Za-z0-9_-]{30,}", 0),  # Google
-        (r"\b[sr]k[_-](?:live|test|ant|proj|or)[_-][A-Za-z0-9_-]{8,}|\bsk-[A-Za-z0-9]{20,}", 0),  # Stripe, model providers
+        (
+            r"\b[sr]k[_-](?:live|test|ant|proj|or)[_-][A-Za-z0-9_-]{8,}|\bsk-[A-Za-z0-9]{20,}",
+            0,
+        ),  # Stripe, model providers
         (r"\b(?:bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE),
         (r"(?<=://)[^\s/:@]{1,256}:[^\s/@]{1,256}(?=@)", 0),  # user and password in a URL
         (
-            r"\b(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|client[_-]?secret)"
-            r"[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"']?[^\s\"',;&]{4,}",
+            _ASSIGNED,
             re.IGNORECASE,
         ),
     )

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql.compiler import SQLCompiler
 
 R = TypeVar("R", bound=tuple[Any, ...])
 T = TypeVar("T")
@@ -34,16 +35,32 @@ class Sql(Generic[R]):
     values that were written inside the statement. A parameter that is left out is NULL.
     """
 
-    def __init__(self, statement: ClauseElement, row: Callable[..., R] | None = None) -> None:
+    @overload
+    def __init__(self: Sql[tuple[()]], statement: ClauseElement) -> None: ...
+    @overload
+    def __init__(self, statement: ClauseElement, row: Callable[..., R]) -> None: ...
+    def __init__(self, statement: ClauseElement, row: Callable[..., Any] | None = None) -> None:
         self.statement = statement
         self.row = row
-        compiled = statement.compile(dialect=sqlite.dialect(paramstyle="qmark"))
-        assert compiled.positiontup is not None
+        compiled = cast("SQLCompiler", statement.compile(dialect=sqlite.dialect(paramstyle="qmark")))
         self.text = str(compiled)
-        self.order = tuple(compiled.positiontup)
+        if "POSTCOMPILE" in self.text:
+            raise TypeError(f"a statement that is compiled once has no in_() list; use or_(): {self.text}")
+        self.order = tuple(compiled.positiontup or ())
         self.names = frozenset(self.order)
-        self.fixed = {name: value for name, value in compiled.params.items() if value is not None}
+        self.fixed = {name: value for name, value in (compiled.params or {}).items() if value is not None}
         self.has_rows = row is not None
+
+    @property
+    def make(self) -> Callable[..., R]:
+        """What makes a row of a driver's tuple.
+
+        Raises:
+            TypeError: the statement has no rows.
+        """
+        if self.row is None:
+            raise TypeError(f"this statement gives no rows: {self.text}")
+        return self.row
 
     def positional(self, params: dict[str, Any]) -> tuple[Any, ...]:
         """The values in the order of the `?` marks.
@@ -59,7 +76,8 @@ class Sql(Generic[R]):
 
     def postgresql(self) -> str:
         """The same statement for PostgreSQL, with `$1` marks; a test keeps every statement compilable there."""
-        return str(self.statement.compile(dialect=postgresql.asyncpg.dialect()))
+        dialect = postgresql.asyncpg.dialect()  # type: ignore[no-untyped-call]
+        return str(self.statement.compile(dialect=dialect))
 
 
 Step: TypeAlias = tuple[Sql[Any], dict[str, Any]]
@@ -68,8 +86,7 @@ Fact: TypeAlias = Generator[Step, Any, T]
 
 def fetch(sql: Sql[R], **params: Any) -> Fact[list[R]]:  # noqa: ANN401 (a column's value)
     """All rows, as the statement's row type. Also for changes with RETURNING."""
-    make = sql.row
-    assert make is not None
+    make = sql.make
     rows: list[tuple[Any, ...]] = yield sql, params
     return [make(*row) for row in rows]
 

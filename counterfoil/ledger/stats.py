@@ -54,7 +54,7 @@ COUNT_EVENTS = Sql(select(func.count(), func.count(distinct(events.c.run_id))).s
 COUNT_PAYLOADS = Sql(select(func.count(), func.coalesce(func.sum(payloads.c.bytes), 0)).select_from(payloads), _Sum)
 SELECT_OLDEST_OPEN = Sql(
     select(calls.c.call_id, calls.c.state, calls.c.created_at)
-    .where(calls.c.state.not_in(sorted(ENDED)))
+    .where(*(calls.c.state != state.value for state in sorted(ENDED)))
     .order_by(calls.c.created_at, calls.c.call_id)
     .limit(1),
     OldestOpen,
@@ -72,7 +72,7 @@ def stats(path: Path) -> Stats:
         stored = run(connection, one(COUNT_PAYLOADS)) or _Sum(0, 0)
         wal = path.with_name(f"{path.name}-wal")
         return Stats(
-            calls=dict(run(connection, fetch(COUNT_STATES))),
+            calls={row.state: row.n for row in run(connection, fetch(COUNT_STATES))},
             events=counted.a,
             runs=counted.b,
             payloads=stored.a,

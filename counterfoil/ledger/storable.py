@@ -1,6 +1,6 @@
-"""How JSON that has no canonical form is stored all the same: content can never make a record fail.
+r"""How JSON that has no canonical form is stored all the same: content can never make a record fail.
 
-A lone surrogate becomes its escape as text (\\ud800), NaN and the infinities become the strings "NaN", "Infinity"
+A lone surrogate becomes its escape as text (\ud800), NaN and the infinities become the strings "NaN", "Infinity"
 and "-Infinity", an integer beyond 4,096 bits becomes {"cut": true, "bits": n} and what lies deeper than 64 levels
 {"cut": true, "deep": true}. Everything else, exact integers included, is unchanged.
 """
@@ -27,7 +27,7 @@ def storable(value: JsonValue, depth: int = DEPTH) -> JsonValue:
     return storable_leaf(value)
 
 
-def storable_leaf(value: None | bool | int | float | str) -> JsonValue:  # noqa: FBT001 (a JSON value)
+def storable_leaf(value: bool | float | str | None) -> JsonValue:  # noqa: FBT001 (a JSON value)
     """The same for a value without members."""
     if isinstance(value, str):
         return storable_text(value)

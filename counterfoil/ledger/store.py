@@ -76,11 +76,13 @@ class Health:
 class Ledger:
     """See the module. `await Ledger.open(settings)`; `close` it in the loop that opened it."""
 
-    def __init__(self, settings: LedgerSettings, path: Path, writer: Writer, ring: keyring.Keyring, presence: Presence) -> None:
+    def __init__(
+        self, settings: LedgerSettings, path: Path, writer: Writer, ring: keyring.Keyring, presence: Presence
+    ) -> None:
         self.path: Final = path
-        self.owner_id: Final = settings.owner_id
+        self.owner_id = settings.owner_id
         self.lease_s: Final = settings.lease_s
-        self.presence: Final = presence
+        self.presence = presence
         self.reads: Final = Reads(path)
         self.watch: Final = owners.Watch(settings.lease_s)
         self._clock = settings.clock
@@ -118,14 +120,32 @@ class Ledger:
             raise
         return cls(settings, path, writer, rings[0], presence)
 
-    async def close(self) -> None:
-        """Store what waits, end the owner, close every connection. May be called more than once."""
+    async def renew_owner(self) -> None:
+        """After a lapse was declared: enter as a new owner. What the old one had under way stays the old one's."""
+        old, self.owner_id = self.presence, f"own_{secrets.token_hex(16)}"
+        self.presence = Presence(self.path, self.owner_id)
+        now = self._clock()
+        host, owner_id = socket.gethostname(), self.owner_id
+        await self._writer.record(lambda: owners.register(owner_id, host, os.getpid(), now))
+        old.release()
+
+    async def beat(self) -> bool:
+        """Say that this process lives; False if its lease was declared lapsed (see `renew_owner`)."""
+        owner_id, now = self.owner_id, self._clock()
+        return await self._writer.record(lambda: owners.beat(owner_id, now))
+
+    async def close(self, *, ended: bool = True) -> None:
+        """Store what waits, end the owner, close every connection. May be called more than once.
+
+        `ended` is false where a handler may still act: the owner's lock then says when the process is really gone.
+        """
         if self._closed:
             return
         self._closed = True
         now = self._clock()
         try:
-            await self._writer.record(lambda: owners.end(self.owner_id, now))
+            if ended:
+                await self._writer.record(lambda: owners.end(self.owner_id, now))
         except CannotRecordError as error:
             _log.warning("the owner's end was not recorded, a watcher will declare it: %s", error)
         finally:
@@ -166,14 +186,17 @@ class Ledger:
         """Whether this ledger made that digest; see `Keyring.mac_matches`."""
         return self._ring.mac_matches(purpose, data, digest)
 
-    def project(self, value: JsonValue, sensitive: Sequence[str] = (), limit_bytes: int = redact.LIMIT_BYTES) -> JsonValue:
+    def project(
+        self, value: JsonValue, sensitive: Sequence[str] = (), limit_bytes: int = redact.LIMIT_BYTES
+    ) -> JsonValue:
         """The redacted form of a value, the only one that may be shown or kept outside payloads; see `redact`."""
         return redact.project(value, sensitive, limit_bytes, key=self._ring.redaction)
 
     def seal(self, *, payload_id: str, call_id: str, tenant: str, kind: sealing.Kind, content: bytes) -> sealing.Sealed:
         """Seal content; store it with `sealing.store` in the fact that it belongs to."""
         return sealing.seal(
-            self._ring, payload_id=payload_id, call_id=call_id, tenant=tenant, kind=kind, content=content, now=self._clock()
+            self._ring,
+            payload_id=payload_id, call_id=call_id, tenant=tenant, kind=kind, content=content, now=self._clock(),
         )  # fmt: skip
 
     async def store_ahead(self, sealed: sealing.Sealed) -> None:
@@ -248,9 +271,7 @@ def _connect(settings: LedgerSettings, path: Path, rings: list[keyring.Keyring])
         place.make_private(path)
     except OSError as error:
         raise CannotRecordError(Reason.IO, f"{path} cannot be made: {error}") from error
-    connection = migrations.connect(
-        path, now=settings.clock(), durability=settings.durability, busy_s=settings.busy_s
-    )
+    connection = migrations.connect(path, now=settings.clock(), durability=settings.durability, busy_s=settings.busy_s)
     try:
         rings.append(
             keyring.load(
@@ -267,7 +288,9 @@ def _connect(settings: LedgerSettings, path: Path, rings: list[keyring.Keyring])
 
 
 def _has_sealed(connection: sqlite3.Connection) -> bool:
-    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM payloads) OR EXISTS (SELECT 1 FROM approvals)").fetchone()[0])
+    return bool(
+        connection.execute("SELECT EXISTS (SELECT 1 FROM payloads) OR EXISTS (SELECT 1 FROM approvals)").fetchone()[0]
+    )
 
 
 async def _enter(settings: LedgerSettings, path: Path, writer: Writer) -> None:

@@ -107,6 +107,8 @@ _WAITING = or_(
     calls.c.state == "awaiting_reconciliation",
 )
 Index("calls_waiting", calls.c.tenant, calls.c.subject, calls.c.tool, sqlite_where=_WAITING, postgresql_where=_WAITING)
+_REQUESTED = calls.c.request_open == 1
+Index("calls_requested", calls.c.owner_id, sqlite_where=_REQUESTED, postgresql_where=_REQUESTED)
 Index("calls_recent", calls.c.tenant, calls.c.subject, calls.c.created_at)
 Index("calls_parent", calls.c.parent_call_id, sqlite_where=calls.c.parent_call_id.is_not(None), postgresql_where=calls.c.parent_call_id.is_not(None))  # fmt: skip
 

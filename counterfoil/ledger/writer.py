@@ -10,7 +10,6 @@ It knows nothing of what the facts say, and nobody else writes.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sqlite3
 import threading
@@ -369,5 +368,5 @@ def _post(loop: asyncio.AbstractEventLoop, tell: Callable[[], None]) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    stat = os.stat(path)
+    stat = path.stat()
     return stat.st_dev, stat.st_ino

@@ -47,10 +47,13 @@ Unsubscribe: TypeAlias = Callable[[], None]
 
 def sight(contract: Contract, principal: Principal, policy: Policy) -> Sight:
     """What this principal may know of this tool; being denied counts before being locked."""
-    hidden = contract.asked_about is not None or contract.gate.visibility is Visibility.HIDDEN
-    if hidden or policy.hides(contract, principal):
+    if not _can_be_seen(contract) or policy.hides(contract, principal):
         return Sight.UNKNOWN
     return Sight.LOCKED if principal.missing(contract.gate.scopes) else Sight.SEEN
+
+
+def _can_be_seen(contract: Contract) -> bool:
+    return contract.asked_about is None and contract.gate.visibility is not Visibility.HIDDEN
 
 
 @dataclass(slots=True)
@@ -170,7 +173,7 @@ class Catalogue:
     def _changed(self, name: str) -> None:
         self.revision += 1
         entry = self.get(name)
-        listable = entry is not None and entry.contract.asked_about is None
+        listable = entry is not None and _can_be_seen(entry.contract)
         if entry and listable:
             self._index.put(entry.contract)
         else:

@@ -6,22 +6,23 @@ A contract is made of a few frozen values and has two digests: `schema_digest` c
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from ..canonical import canonical, sha256_hex
-from .template import placeholders, render_key
+from .template import SHARED, fault_of, placeholders, render_key
 from .vocabulary import Assurance, Effect, Idempotency, JsonObject, RecoveryClass, Visibility
 
 NAME = re.compile(r"[a-z0-9_]{1,64}")
 BASE_NAMES = frozenset(
     {"tool_search", "tool_read", "tool_call", "plan", "run", "confirm", "reconcile", "status", "cancel", "exec"}
 )
-RESERVED_ENDINGS = ("__probe", "__undo")
-SHARED = "shared:"
+PROBE_ENDING, UNDO_ENDING = "__probe", "__undo"
+RESERVED_ENDINGS = (PROBE_ENDING, UNDO_ENDING)
 
 ResourceFunction = Callable[..., list[str]]
 
@@ -82,12 +83,15 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times in seconds; `concurrency`, `rate` and `pool` bound how much runs at once."""
+    """Times in seconds; `concurrency`, `rate` and `pool` bound how much runs at once.
+
+    `retry` is None where nobody stated it; what then holds depends on the effect and is `Contract.retry`.
+    """
 
     timeout_s: float = 30.0
     external_wait_s: float = 86_400.0
     freshness_s: float = 300.0
-    retry: Retry = field(default_factory=Retry)
+    retry: Retry | None = None
     rate: Rate | None = None
     concurrency: int | None = None
     pool: str | None = None
@@ -128,11 +132,12 @@ class Contract:
     version: str = "1"
     upstream: str | None = None
     asked_about: str | None = None
-    """For a probe or a compensation: the tool that it belongs to. Such a contract is never listed or called directly."""
+    """For a probe or a compensation: the tool that it belongs to. Never listed, never called directly."""
 
     def __post_init__(self) -> None:
-        _check_name(self.name, belongs=self.asked_about is not None)
-        if self.asked_about and self.name.endswith("__probe") and self.gate.effect is not Effect.READ:
+        _check_name(self.name, self.asked_about)
+        _check_figures(self.name, self.limits, self.recovery)
+        if self.asked_about and self.name.endswith(PROBE_ENDING) and self.gate.effect is not Effect.READ:
             raise ContractError(f"{self.name}: a probe has effect 'read', not '{self.gate.effect}'")
         if self.gate.effect is Effect.DESTRUCTIVE and self.gate.approval is Assurance.CLIENT:
             raise ContractError(f"{self.name}: approval 'client' is for reversible writes; a destructive tool needs "
@@ -151,6 +156,11 @@ class Contract:
             return RecoveryClass.NATURAL
         return RecoveryClass.PERSON
 
+    @cached_property
+    def retry(self) -> Retry:
+        """How it is attempted: as stated, else three times for a read and once for anything else."""
+        return self.limits.retry or Retry(attempts=3 if self.is_read else 1)
+
     @property
     def is_read(self) -> bool:
         """True if the effect is `read`."""
@@ -158,21 +168,24 @@ class Contract:
 
     @cached_property
     def schema_digest(self) -> str:
-        """64 hex characters over what plans and approvals pin; shown on the wire as its first eight."""
-        resources = self.gate.resources
+        """64 hex characters over schemas, effect, idempotency, recovery, scopes and resources (design section 4).
+
+        This is what plans and approvals pin, beside the version; shown on the wire as its first eight characters.
+        A resource function can be told from templates, but not from another function.
+        """
+        resources, recovery = self.gate.resources, self.recovery
+        keyed = recovery.idempotency is Idempotency.KEYED
         pinned: dict[str, Any] = {
-            "version": self.version,
             "input": self.schemas.input,
             "output": self.schemas.output,
-            "effect": self.gate.effect,
-            "open_world": self.gate.open_world,
-            "scopes": sorted(self.gate.scopes),
-            "resources": ["()"] if callable(resources) else list(resources),
-            "idempotency": self.recovery.idempotency,
-            "key_retention_s": float(self.recovery.key_retention_s),
-            "probe": self.recovery.probe,
-            "settle_s": self.recovery.settle_s,
-            "compensation": self.recovery.compensation,
+            "effect": self.gate.effect.value,
+            "scopes": sorted(set(self.gate.scopes)),
+            "resources": "function" if callable(resources) else sorted(set(resources)),
+            "idempotency": recovery.idempotency.value,
+            "key_retention_s": float(recovery.key_retention_s) if keyed else None,
+            "probe": recovery.probe,
+            "settle_s": None if recovery.settle_s is None else float(recovery.settle_s),
+            "compensation": recovery.compensation,
         }
         return sha256_hex(canonical(pinned))
 
@@ -183,32 +196,80 @@ class Contract:
 
     @cached_property
     def text_digest(self) -> str:
-        """64 hex characters over title, description and tags."""
-        return sha256_hex(canonical([self.text.title, self.text.description, list(self.text.tags)]))
+        """64 hex characters over title, description and the annotations that `schema_digest` does not cover."""
+        annotations: dict[str, Any] = {"tags": sorted(set(self.text.tags)), "open_world": self.gate.open_world}
+        return sha256_hex(canonical([self.text.title, self.text.description, annotations]))
 
     def resource_keys(self, arguments: JsonObject) -> list[str]:
-        """The canonical keys that a call with these arguments holds, sorted; shared ones keep their `shared:` prefix."""
+        """The canonical keys that a call with these arguments holds, sorted; shared ones keep their `shared:` prefix.
+
+        A key that is also held exclusively is not shared.
+
+        Raises:
+            ContractError: a resource function that returned something else than a list of texts.
+        """
         resources = self.gate.resources
         if callable(resources):
-            return sorted(set(resources(**arguments)))
-        keys = (render_key(template, arguments) for template in resources)
-        return sorted({key for key in keys if key is not None})
+            keys = _checked_keys(self.name, resources(**arguments))
+        else:
+            rendered = (render_key(template, arguments) for template in resources)
+            keys = {key for key in rendered if key is not None}
+        return sorted(key for key in keys if not key.startswith(SHARED) or key.removeprefix(SHARED) not in keys)
 
 
-def _check_name(name: str, *, belongs: bool) -> None:
+def _check_name(name: str, asked_about: str | None) -> None:
+    if asked_about is not None:
+        if name not in {asked_about + ending for ending in RESERVED_ENDINGS}:
+            raise ContractError(f"tool name {name!r}: what belongs to {asked_about!r} is called by that name and "
+                                f"{' or '.join(RESERVED_ENDINGS)}")  # fmt: skip
+        name = asked_about
     if not NAME.fullmatch(name):
         raise ContractError(f"tool name {name!r}: 1 to 64 characters of a-z, 0-9 and _")
     if name in BASE_NAMES:
         raise ContractError(f"tool name {name!r} is the name of a base tool; choose another")
-    if name.endswith(RESERVED_ENDINGS) and not belongs:
+    if name.endswith(RESERVED_ENDINGS):
         raise ContractError(f"tool name {name!r}: the endings {' and '.join(RESERVED_ENDINGS)} belong to probes and "
                             "compensations")  # fmt: skip
+
+
+def _check_figures(name: str, limits: Limits, recovery: Recovery) -> None:
+    retry, rate = limits.retry or Retry(), limits.rate
+    positive = {
+        "timeout_s": limits.timeout_s,
+        "external_wait_s": limits.external_wait_s,
+        "retry.attempts": retry.attempts,
+        "concurrency": 1 if limits.concurrency is None else limits.concurrency,
+        "rate count": rate.count if rate else 1,
+        "rate time": rate.per_s if rate else 1,
+    }
+    not_negative = {
+        "freshness_s": limits.freshness_s,
+        "retry.backoff_s": retry.backoff_s,
+        "retry.least_s": retry.least_s,
+        "cost": limits.cost,
+        "key_retention_s": recovery.key_retention_s,
+        "settle_s": recovery.settle_s or 0,
+    }
+    for field_name, figure in (positive | not_negative).items():
+        if not math.isfinite(figure) or figure < 0 or (figure == 0 and field_name in positive):
+            least = "more than 0" if field_name in positive else "0 or more"
+            raise ContractError(f"{name}: {field_name} is {figure}; it must be {least}")
+
+
+def _checked_keys(name: str, keys: object) -> set[str]:
+    members = list(cast("Collection[object]", keys)) if isinstance(keys, list | tuple | set | frozenset) else [None]
+    texts = {key for key in members if isinstance(key, str) and key}
+    if not all(isinstance(key, str) and key for key in members):
+        raise ContractError(f"{name}: its resource function returned {keys!r}; it must return a list of texts")
+    return texts
 
 
 def _check_templates(name: str, templates: tuple[str, ...], input_schema: JsonObject) -> None:
     properties = input_schema.get("properties")
     known = sorted(properties) if isinstance(properties, dict) else []
     for template in templates:
+        if fault := fault_of(template):
+            raise ContractError(f"{name}: resource {template!r}: {fault}")
         for path in placeholders(template):
             if path.split(".")[0] not in known:
                 raise ContractError(f"{name}: resource {template!r} names the argument {path!r}; known are {known}")

@@ -1,6 +1,6 @@
 """Rates, capacity, and the breaker for repeated failures, as plain values.
 
-No clock: `now` is a parameter, in seconds of one clock that its caller keeps to. Nothing here waits or counts by itself.
+No clock: `now` is a parameter, in seconds of one clock that its caller keeps to. Nothing here waits.
 """
 
 from __future__ import annotations
@@ -120,8 +120,9 @@ class Breaker:
 
     def blocked_until(self, actor: Actor, digest: str, now: float) -> float | None:
         """When the block on this call ends; None if it is not blocked."""
-        times = self._failures.get(actor, {}).get(digest, ())
-        if len(times) < FAILURES or times[-1] - times[0] > WITHIN_S:
+        by_digest = self._failures.get(actor)
+        times = by_digest.get(digest) if by_digest else None
+        if times is None or len(times) < FAILURES or times[-1] - times[0] > WITHIN_S:
             return None
         until = times[-1] + BLOCKED_S
         return until if now < until else None

@@ -111,9 +111,7 @@ class Policy:
             return _nobody(restricting)
         deciding = [rule for rule in approving if rule.assurance_for(effect) is strictest.assurance]
         over_mcp = bool(deciding) and all(rule.over_mcp for rule in deciding)
-        return Decision(
-            Verdict.APPROVE, strictest.assurance, strictest.rule_id, strictest.reason, approvers, over_mcp
-        )
+        return Decision(Verdict.APPROVE, strictest.assurance, strictest.rule_id, strictest.reason, approvers, over_mcp)
 
     def _bounds(self, contract: Contract, principal: Principal) -> tuple[Decision, Decision]:
         """The mildest and the strictest verdict that any arguments could get."""
@@ -127,7 +125,9 @@ class Policy:
         effect = contract.gate.effect
         for rule in matching:
             assurance = rule.assurance_for(effect) if rule.verdict is Verdict.APPROVE else Assurance.NONE
-            yield _Voice(rule.verdict, assurance, rule.id, rule.reason or _said(f"Rule {rule.id!r}", rule.verdict, assurance))
+            yield _Voice(
+                rule.verdict, assurance, rule.id, rule.reason or _said(f"Rule {rule.id!r}", rule.verdict, assurance)
+            )
         asked = contract.gate.approval
         if asked is not Assurance.NONE:
             asked = at_least_operator(asked) if effect is Effect.DESTRUCTIVE else asked

@@ -11,16 +11,18 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import combinations
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from .contract import Contract
 from .policy import Policy
-from .policy_rules import ReadyRule, Rule
+from .policy_rules import ReadyRule
 from .predicates import Op, Predicate
 from .principal import Principal
 from .schema_paths import has_path
 from .vocabulary import Assurance, Effect, JsonObject, JsonValue, Verdict
 
+SHOWN: Final = 5
+"""Tools that one finding names."""
 
 Covered: TypeAlias = Mapping[str, Sequence[Contract]]
 
@@ -145,11 +147,8 @@ def _overlaps(policy: Policy, covered: Covered) -> Iterator[Finding]:
         if not common or left.rule.verdict is right.rule.verdict or _apart(left, right):
             continue
         strict = max(left.rule.verdict, right.rule.verdict, key=lambda verdict: verdict.strictness)
-        yield Finding(
-            Severity.NOTE,
-            right.rule.id,
-            f"it overlaps with rule {left.rule.id!r} on {_list(sorted(common))}; where both match, {strict.value!r} wins",
-        )
+        text = f"it overlaps with rule {left.rule.id!r} on {_list(sorted(common))}; there {strict.value!r} wins"
+        yield Finding(Severity.NOTE, right.rule.id, text)
 
 
 def _apart(left: ReadyRule, right: ReadyRule) -> bool:
@@ -178,5 +177,5 @@ def _disjoint(left: Sequence[Predicate], right: Sequence[Predicate], pointer: st
 
 
 def _list(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:5])
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+    shown, rest = ", ".join(names[:SHOWN]), len(names) - SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -7,7 +7,7 @@ to be asked. Which verdict follows from several matching rules is decided in `po
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from typing import Final, NoReturn
@@ -70,7 +70,7 @@ class Rule:
         return self.tool is not None and not _GLOB_SIGNS & set(self.tool)
 
     def names(self, contract: Contract) -> bool:
-        """True if the rule names this contract's effect, or its tool in full: what an `allow` needs to lower a default."""
+        """True if the rule names this contract's effect, or its tool in full: then an `allow` lowers the default."""
         return self.effect is contract.gate.effect or (self.names_tool and self.tool == contract.name)
 
     def assurance_for(self, effect: Effect) -> Assurance:
@@ -166,6 +166,10 @@ def _check(rule: Rule) -> None:
         refuse("limit", "limits on rules are not available yet; take it out, or bound calls under [budgets]")
     if rule.tool is not None and not _GLOB.fullmatch(rule.tool):
         refuse("tool", f"{rule.tool!r} matches no tool name; use a-z, 0-9 and _, with * ? and [...] as wildcards")
+    _check_approval(rule, refuse)
+
+
+def _check_approval(rule: Rule, refuse: Callable[[str, str], NoReturn]) -> None:
     if rule.verdict is not Verdict.APPROVE:
         for name in ("assurance", "over_mcp", "approvers"):
             if getattr(rule, name):

@@ -75,7 +75,7 @@ def predicate(pointer: str, op: str, operand: object) -> Predicate:
     """
     parts = parse_pointer(pointer)
     if op not in list(Op):
-        near = get_close_matches(op, list(Op), 1)
+        near = get_close_matches(op, [known.value for known in Op], 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise PredicateError(f"{op!r} is no operator; it may be {', '.join(Op)}{hint}")
     value = cast("JsonValue", operand)

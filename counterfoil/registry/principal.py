@@ -25,7 +25,7 @@ class Principal:
         """The needed scopes that are not held, sorted. `*` is every scope except `approve` and `reconcile`."""
         wild = "*" in self.scopes
         return sorted(
-            scope for scope in needed if scope not in self.scopes and not (wild and scope not in NEVER_IN_WILDCARD)
+            {scope for scope in needed if scope not in self.scopes and not (wild and scope not in NEVER_IN_WILDCARD)}
         )
 
     def holds(self, scope: str) -> bool:

@@ -15,7 +15,7 @@ from heapq import nlargest
 from typing import Final, Literal
 
 from .contract import Contract
-from .stemming import STOP_WORDS, terms, words
+from .stemming import terms, words
 from .vocabulary import JsonObject, JsonValue
 
 Field = Literal["name", "tags", "description", "parameters"]

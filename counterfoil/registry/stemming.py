@@ -13,20 +13,25 @@ from typing import Final
 
 TERM_MAX = 40
 """Characters of one term; the rest of a longer word is not looked at."""
+STEM_MIN: Final = 3
+"""Letters, one of them a vowel, that must remain of a word."""
 
-STOP_WORDS: Final = frozenset(
-    """a about all also an and any are as at be been but by can could did do does each for from had has have how i if in
-    into is it its me my need no not of on or our over please should so some such than that the their them then there
-    these they this those to using via want was we were what when where which while who will with would you your"""
-    .split()
-)  # fmt: skip
+_STOP = """
+a about all also an and any are as at be been but by can could did do does each for from had has have how i if in
+into is it its me my need no not of on or our over please should so some such than that the their them then there
+these they this those to using via want was we were what when where which while who will with would you your
+"""
+STOP_WORDS: Final = frozenset(_STOP.split())
 
 _RUN = re.compile(r"[^\W_]+")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[A-Z]+|\d+")
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
+)
 _VOWEL = re.compile(r"[aeiouy]")
+_VERBAL = re.compile(r"(?<=.{5})at$")
 
-# One of these goes, the longest that fits, and what replaces it comes; at least three letters with a vowel must remain.
+# The first that fits goes, longer ones before shorter, and what stands beside it comes.
 _ENDINGS: Final = (
     ("iveness", ""), ("fulness", ""), ("ization", "iz"), ("ability", "abl"), ("ibility", "ibl"), ("ically", "ic"),
     ("ingly", ""), ("ment", ""), ("ness", ""), ("ance", ""), ("ence", ""), ("able", ""), ("ible", ""), ("ical", "ic"),
@@ -58,15 +63,15 @@ def words(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """The word without its ending; words that are short, not ASCII or no plain letters stay as they are."""
-    if len(word) <= 3 or not word.isascii() or not word.isalpha():
+    if len(word) <= STEM_MIN or not word.isascii() or not word.isalpha():
         return word
     word = _singular(word)
     for ending, replacement in _ENDINGS:
         rest = word.removesuffix(ending)
-        if rest != word and len(rest) >= 3 and _VOWEL.search(rest):
+        if rest != word and len(rest) >= STEM_MIN and _VOWEL.search(rest):
             word = _undouble(rest) if ending in ("ing", "ed", "er") else rest + replacement
             break
-    return word[:-2] if word.endswith("at") and len(word) >= 7 else word
+    return _VERBAL.sub("", word)
 
 
 def _singular(word: str) -> str:

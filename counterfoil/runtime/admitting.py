@@ -66,7 +66,7 @@ class Admission:
         inner = request.route in {Route.PROBE, Route.COMPENSATION}
         if entry is not None and inner:
             return entry
-        if entry is None or self.catalogue.sight(entry.contract, request.principal, self.policy) is Sight.UNKNOWN:
+        if entry is None or self.catalogue.sight(request.tool, request.principal, self.policy, request.version) is Sight.UNKNOWN:
             raise self._unknown(request)
         return entry
 
@@ -74,8 +74,7 @@ class Admission:
         seen = [
             name
             for name in self.catalogue.names()
-            if (found := self.catalogue.get(name)) is not None
-            and self.catalogue.sight(found.contract, request.principal, self.policy) is Sight.SEEN
+            if self.catalogue.sight(name, request.principal, self.policy) is Sight.SEEN
         ]
         nearest = difflib.get_close_matches(request.tool, seen, n=1, cutoff=0.75)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""

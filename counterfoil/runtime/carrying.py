@@ -13,8 +13,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ..ledger.admission import owner_lives
 from ..ledger.bookkeeping import end_handler
-from ..ledger.errors import LedgerError
+from ..ledger.errors import CannotRecordError, LedgerError
 from ..ledger.rows import CallRow, get_call
 from ..ledger.settling import Settled, Settlement, SettleResult, settle
 from ..ledger.sql import Fact
@@ -74,15 +75,9 @@ class Carrier:
     def result(self, case: Case, outcome: Outcome[Any], by: str = "execution") -> Result:
         """The settlement of an outcome, sealed and redacted."""
         parts = self._parts
-        tenant = case.principal.tenant
-
+        keeper = parts.keeper(case.call_id, case.principal.tenant)
         return settlement_of(
-            case.known.contract,
-            outcome,
-            lambda kind, data: parts.ledger.seal(kind, case.call_id, tenant, data),
-            parts.clock.now(),
-            parts.settings.output_bytes,
-            by,
+            case.known.contract, outcome, keeper, parts.clock.now(), parts.settings.output_bytes, by
         )
 
     async def record(self, case: Case, fact: Callable[[], Fact[Any]]) -> Any:  # noqa: ANN401 (a fact's own answer)
@@ -91,7 +86,7 @@ class Carrier:
         while True:
             try:
                 return await self._parts.ledger.record(fact)
-            except LedgerError as error:
+            except CannotRecordError as error:
                 log.warning("cannot record the outcome of %s yet (%s); keeping it", case.call_id, type(error).__name__)
                 case.waits_for_ledger = True
                 case.nudged.set()
@@ -154,16 +149,16 @@ class Carrier:
         )
 
     async def _guard(self, case: Case) -> None:
-        row, owner_id = case.row, self._parts.ledger.owner_id
+        row = case.row
         if row is None:
             return
         try:
             now = await self._parts.ledger.record(lambda: get_call(row.call_id))
-            lives = await self._parts.ledger.owner_alive()
+            lives = await self._parts.ledger.record(lambda: owner_lives(row.owner_id or ""))
         except LedgerError as error:
             raise LeaseLostError(f"the lease cannot be checked ({type(error).__name__}), so nothing is sent") from None
         if now is not None and now.cancel_requested_at is not None:
             raise CallStoppedError(f"cancelled by {now.cancel_requested_by} before it was sent")
         mine = now is not None and now.state == CallState.DISPATCHED and now.generation == row.generation
-        if not (mine and lives and now is not None and now.owner_id == owner_id):
+        if not (mine and lives and now is not None and now.owner_id == row.owner_id):
             raise LeaseLostError("another server has taken this call over, so nothing is sent here")

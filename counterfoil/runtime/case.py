@@ -42,6 +42,7 @@ class Case:
 
     `row` is the call's last known row, None before its first record. `listeners` counts the requests that wait for
     it. `progress` are their sinks. `asked_about` is, for a probe, the call that it asks about.
+    `joined` says that `row` is another call's, which this request takes part in.
     """
 
     call_id: str
@@ -60,6 +61,7 @@ class Case:
     waits_for_ledger: bool = False
     asked_about: str | None = None
     gone: bool = False
+    joined: bool = False
 
     @property
     def known(self) -> Admitted:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..ledger.bookkeeping import Delivery
+from ..ledger.sealing import Kind, Sealed
 from ..ledger.store import Ledger
 from ..registry.catalogue import Catalogue
 from ..registry.limits import Breaker
 from ..registry.policy import Policy
+from ..registry.vocabulary import JsonValue
 from .capacity import Capacity
 from .case import Case
 from .clock import Clock, Ids
@@ -38,7 +40,31 @@ class Parts:
     crossed: set[str] = field(default_factory=set[str])
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
 
+    def keeper(self, call_id: str, tenant: str) -> CallKeeper:
+        """Seals and redacts for one call."""
+        return CallKeeper(self, call_id, tenant)
+
     def take_deliveries(self) -> tuple[Delivery, ...]:
         """The deliveries that the next fact carries along."""
         taken, self.deliveries = tuple(self.deliveries), []
         return taken
+
+
+@dataclass(frozen=True, slots=True)
+class CallKeeper:
+    """Seals and redacts for one call; see `settlement.Keeper`."""
+
+    parts: Parts
+    call_id: str
+    tenant: str
+
+    def seal(self, kind: Kind, content: bytes) -> Sealed:
+        """Sealed content under a new payload id."""
+        payload_id = self.parts.ids.new("pay_")
+        return self.parts.ledger.seal(
+            payload_id=payload_id, call_id=self.call_id, tenant=self.tenant, kind=kind, content=content
+        )
+
+    def project(self, value: JsonValue, sensitive: Sequence[str] = ()) -> JsonValue:
+        """The redacted form of a value."""
+        return self.parts.ledger.project(value, sensitive)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ..ledger.approving import Proposed, TooManyPending, propose, refuse_waiting, repropose
@@ -19,10 +20,13 @@ from ..ledger.errors import CannotRecordError
 from ..ledger.rows import ApprovalRow, CallRow
 from ..ledger.settling import Settled, observe
 from ..ledger.states import CallState
+from ..registry.contract import Contract
+from ..registry.limits import Actor
 from ..registry.outcome import Outcome
+from ..registry.policy import Decision
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
-from ..registry.vocabulary import Assurance, ErrorCode, JsonValue, OutcomeClass, Verdict
+from ..registry.vocabulary import Assurance, ErrorCode, JsonValue, Verdict
 from .admitting import Admission
 from .attempt import Running
 from .carrying import Carrier
@@ -34,8 +38,8 @@ from .refusal import Reason, RefusedError, refuse
 from .sending import IsDuplicateError, MovedOnError, NeedsProposalError, Sender, cannot_record
 from .settlement import Result
 from .viewing import Viewer, refused_view
-from .views import CallView, ErrorView
-from .writing import neighbours, new_row
+from .views import CallView
+from .writing import digest_of, first_record, neighbours
 
 Joiner: TypeAlias = Callable[[Case, IsDuplicateError], Awaitable[CallView]]
 Recover: TypeAlias = Callable[[Case, float], Awaitable[None]]
@@ -84,9 +88,9 @@ class CallPath:
         except NeedsProposalError as error:
             return await self._propose_again(case, error.approval)
         except IsDuplicateError as error:
-            return await self._refuse_row(case, key_conflict(error).reason)
+            return await self.refuse_row(case, key_conflict(error).reason)
         except RefusedError as error:
-            return await self._refuse_row(case, error.reason)
+            return await self.refuse_row(case, error.reason)
 
     async def _send(self, case: Case, digest: str | None = None) -> CallView:
         started = self._parts.clock.monotonic()
@@ -156,15 +160,13 @@ class CallPath:
         return waiting.result()
 
     async def _observe(self, case: Case, outcome: Outcome[Any], at: int) -> CallView:
-        parts, known = self._parts, case.known
+        parts = self._parts
         result = self._carrier.result(case, outcome)
-        arguments = parts.ledger.seal("arguments", case.call_id, case.principal.tenant, known.arguments.canonical)
-        row = new_row(case, at, arguments.payload_id, at + micros(parts.settings.authority_s))
-        who, carried = neighbours(case, at, parts.settings.duplicate_window_s), parts.take_deliveries()
-        owner_id = parts.ledger.owner_id
+        first = first_record(case, parts, at)
+        carried, owner_id = parts.take_deliveries(), parts.ledger.owner_id
         try:
             done = await parts.ledger.record(
-                lambda: observe(row, who, arguments, result.settlement, owner_id, carried)
+                lambda: observe(first.row, first.who, first.arguments, result.settlement, owner_id, carried)
             )
         except CannotRecordError as error:
             raise cannot_record(error) from None
@@ -182,16 +184,15 @@ class CallPath:
 
     async def _propose(self, case: Case) -> CallView:
         """Its first record is a proposal; nothing else is held while a person decides."""
-        parts, known = self._parts, case.known
+        parts = self._parts
         at = parts.clock.now()
-        arguments = parts.ledger.seal("arguments", case.call_id, case.principal.tenant, known.arguments.canonical)
-        row = new_row(case, at, arguments.payload_id, at + micros(parts.settings.authority_s))
-        approval = self._approval(case, row, at)
-        who, carried = neighbours(case, at, parts.settings.duplicate_window_s), parts.take_deliveries()
+        first = first_record(case, parts, at)
+        approval = self._approval(first.row, case.known.contract, case.known.decision, at)
+        carried, most = parts.take_deliveries(), parts.settings.pending_max
         try:
             result = await parts.ledger.record(
                 lambda: propose(
-                    row, who, arguments, approval, pending_max=parts.settings.pending_max, deliveries=carried
+                    first.row, first.who, first.arguments, approval, pending_max=most, deliveries=carried
                 )
             )
         except CannotRecordError as error:
@@ -212,7 +213,7 @@ class CallPath:
         parts, row = self._parts, case.row
         assert row is not None, "only a call with a row is proposed again"
         at = parts.clock.now()
-        approval = self._approval(case, row, at)
+        approval = self._approval(row, case.known.contract, case.known.decision, at)
         why = "the decision was not carried out in its window" if old is not None else "a decision is needed now"
         done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
         if done is None:
@@ -220,13 +221,26 @@ class CallPath:
         case.record(done.row)
         return await self._viewer.view(done.row, approval=done.approval)
 
-    def _approval(self, case: Case, row: CallRow, at: int) -> ApprovalRow:
-        parts, known = self._parts, case.known
+    async def proposal_for(self, row: CallRow, contract: Contract, *, fresh: bool) -> ApprovalRow | None:
+        """The fresh proposal that another sending of this call needs; None if its approval still covers it."""
+        approval = await self._viewer.approval(row.approval_id)
+        at = self._parts.clock.now()
+        covered = approval is not None and approval.execute_until is not None and at <= approval.execute_until
+        if approval is None or (covered and not fresh):
+            return None
+        arguments = json.loads(await self._parts.ledger.open_payload(row.args_payload))
+        decision = self._parts.policy.decide(contract, arguments, principal_of(row))
+        if decision.verdict is Verdict.ALLOW:
+            decision = replace(decision, assurance=Assurance(approval.assurance), rule_id=approval.rule_id or "")
+        return self._approval(row, contract, decision, at)
+
+    def _approval(self, row: CallRow, contract: Contract, decision: Decision, at: int) -> ApprovalRow:
+        parts = self._parts
         valid = micros(parts.settings.proposal_valid_s)
-        terms = Terms(known.decision.assurance.value, known.decision.rule_id, at + valid)
-        digest = parts.ledger.mac(PURPOSE, document(row, known.contract, row.args_digest, terms))
+        terms = Terms(decision.assurance.value, decision.rule_id, at + valid)
+        digest = parts.ledger.mac(PURPOSE, document(row, contract, row.args_digest, terms))
         within = micros(parts.settings.execute_within_s)
-        return new_approval(parts.ids.new("apr_"), row, known.contract, known.decision, digest, at, valid, within)
+        return new_approval(parts.ids.new("apr_"), row, contract, decision, digest, at, valid, within)
 
     def _redeem(self, case: Case, row: CallRow, approval: ApprovalRow | None) -> str | None:
         """What the approval must be bound to now; a stricter verdict or a changed contract needs a fresh proposal."""
@@ -241,7 +255,7 @@ class CallPath:
         if Assurance(approval.assurance).strength < needed:
             raise NeedsProposalError(approval)
         terms = Terms(approval.assurance, approval.rule_id, approval.expires_at)
-        digest = self._parts.ledger.mac(PURPOSE, document(row, known.contract, known.arguments.digest, terms))
+        digest = self._parts.ledger.mac(PURPOSE, document(row, known.contract, digest_of(known.arguments.digest, row.if_version), terms))
         if digest != approval.digest:
             raise NeedsProposalError(approval)
         return digest
@@ -261,7 +275,8 @@ class CallPath:
         )
         case.admitted = self._admission.admit(request)
 
-    async def _refuse_row(self, case: Case, reason: Reason) -> CallView:
+    async def refuse_row(self, case: Case, reason: Reason) -> CallView:
+        """A call that has a row and may not be sent: the reason is recorded in it."""
         row = case.row
         assert row is not None, "only a call with a row is refused in it"
         at, meaning = self._parts.clock.now(), reason.meaning
@@ -275,8 +290,8 @@ class CallPath:
 
     def _check_breaker(self, case: Case) -> None:
         known = case.known
-        key = (case.principal.tenant, case.principal.subject, known.contract.name, known.arguments.digest)
-        until = self._parts.breaker.blocked_until(key, self._parts.clock.monotonic())
+        actor = Actor(case.principal.tenant, case.principal.subject, known.contract.name)
+        until = self._parts.breaker.blocked_until(actor, known.arguments.digest, self._parts.clock.monotonic())
         if until is not None:
             raise refuse(
                 ErrorCode.REPEATED_FAILURE,
@@ -312,14 +327,6 @@ def key_conflict(error: IsDuplicateError) -> RefusedError:
         "Use another key for another intent.",
         call_id=row.call_id,
     )
-
-
-def worth_counting(outcome: str | None, error: ErrorView | None) -> bool:
-    """True for a settled failure that the breaker counts."""
-    return error is not None and outcome in {
-        OutcomeClass.PERMANENT_FAILURE.value,
-        OutcomeClass.RETRYABLE_FAILURE.value,
-    }
 
 
 def principal_of(row: CallRow) -> Principal:

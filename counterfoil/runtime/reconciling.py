@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.admission import owner_lives
 from ..ledger.approving import repropose
-from ..ledger.recovering import last_attempt, note_probe, note_word, resend, resolve
+from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve
 from ..ledger.redact import redact_text
 from ..ledger.settling import Settlement, take_late
 from ..registry.outcome import Outcome, ProbeAnswer
@@ -71,11 +71,11 @@ class Reconciler:
             entry = self._parts.catalogue.get(row.tool, row.version)
             if entry is None:
                 return row
-            attempt = await self._attempt(row)
+            attempt, first = await self._attempt(row), await self._attempt(row, 1)
             case = Situation(
                 contract=entry.contract,
                 now=at,
-                first_dispatched_at=row.dispatched_at if row.generation == 1 and row.dispatched_at else row.created_at,
+                first_dispatched_at=first.dispatched_at if first else row.created_at,
                 hard_deadline_at=attempt.hard_deadline_at if attempt else None,
                 repeatable_here=repeatable_here,
             )
@@ -84,6 +84,23 @@ class Reconciler:
                 row, case, said = await self._probe(row, entry.contract, case)
                 return await self._act(row, entry.contract, advise(case), said)
             return await self._act(row, entry.contract, advice, {})
+
+    async def after_restart(self, row: CallRow) -> CallRow:
+        """Follow the order once for a call that a lost owner left; a direct read is settled as interrupted instead."""
+        if not row.is_read:
+            return await self.follow(row)
+        settlement = Settlement(
+            outcome="retryable_failure",
+            sent="unknown",
+            at=self._parts.clock.now(),
+            by="recovery",
+            code=ErrorCode.TOOL_FAILED.value,
+            message="The server that read it stopped before it had the answer.",
+            retryable=True,
+            details={"reason": "interrupted", "effect": "none"},
+        )
+        done = await self._parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement))
+        return done or row
 
     async def say(self, row: CallRow, word: Word) -> CallRow:
         """Take a person's word.
@@ -207,22 +224,16 @@ class Reconciler:
         return await parts.ledger.record(lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}))
 
     def _settlement(self, row: CallRow, contract: Contract, outcome: Outcome[Any], at: int, by: str) -> Settlement:
-        ledger = self._parts.ledger
-        return settlement_of(
-            contract,
-            outcome,
-            lambda kind, data: ledger.seal(kind, row.call_id, row.tenant, data),
-            at,
-            self._parts.settings.output_bytes,
-            by,
-        ).settlement
+        keeper = self._parts.keeper(row.call_id, row.tenant)
+        return settlement_of(contract, outcome, keeper, at, self._parts.settings.output_bytes, by).settlement
 
     async def _arguments(self, row: CallRow) -> JsonValue:
         value: JsonValue = json.loads(await self._parts.ledger.open_payload(row.args_payload))
         return value
 
-    async def _attempt(self, row: CallRow) -> AttemptRow | None:
-        found: AttemptRow | None = await self._parts.ledger.record(lambda: last_attempt(row.call_id, row.generation))
+    async def _attempt(self, row: CallRow, number: int | None = None) -> AttemptRow | None:
+        wanted = row.generation if number is None else number
+        found: AttemptRow | None = await self._parts.ledger.record(lambda: get_attempt(row.call_id, wanted))
         return found
 
     def _contract(self, row: CallRow) -> Contract | None:

@@ -35,7 +35,7 @@ from .clock import micros, rfc3339
 from .parts import Parts
 from .refusal import refuse
 from .views import Next
-from .writing import neighbours, new_row
+from .writing import first_record, neighbours
 
 T = TypeVar("T")
 
@@ -164,10 +164,8 @@ class Sender:
                 return await parts.ledger.record(
                     lambda: dispatch_queued(call_id, attempt, digest=digest, siblings=siblings)
                 )
-            arguments = parts.ledger.seal("arguments", case.call_id, case.principal.tenant, known.arguments.canonical)
-            row = new_row(case, attempt.at, arguments.payload_id, attempt.at + micros(parts.settings.authority_s))
-            who = neighbours(case, attempt.at, parts.settings.duplicate_window_s)
-            return await parts.ledger.record(lambda: dispatch_new(row, who, arguments, attempt))
+            first = first_record(case, parts, attempt.at)
+            return await parts.ledger.record(lambda: dispatch_new(first.row, first.who, first.arguments, attempt))
         except CannotRecordError as error:
             raise cannot_record(error) from None
 
@@ -239,14 +237,12 @@ class Sender:
                 waiting.cancel()
 
     async def _get_a_row(self, case: Case) -> None:
-        parts, known = self._parts, case.known
+        parts = self._parts
         at = parts.clock.now()
-        arguments = parts.ledger.seal("arguments", case.call_id, case.principal.tenant, known.arguments.canonical)
-        row = new_row(case, at, arguments.payload_id, at + micros(parts.settings.authority_s))
-        row = row._replace(owner_id=parts.ledger.owner_id)
-        who = neighbours(case, at, parts.settings.duplicate_window_s)
+        first = first_record(case, parts, at)
+        row = first.row._replace(owner_id=parts.ledger.owner_id)
         try:
-            result = await parts.ledger.record(lambda: enqueue(row, who, arguments, at))
+            result = await parts.ledger.record(lambda: enqueue(row, first.who, first.arguments, at))
         except CannotRecordError as error:
             raise cannot_record(error) from None
         if not isinstance(result, CallRow):

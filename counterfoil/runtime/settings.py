@@ -34,4 +34,6 @@ class Settings:
     output_bytes: int = 64_000_000
     refusals_per_minute: int = 60
     queue_wait_s: float = 3_600
+    follow_up_wait_s: float = 20
+    carries_on: bool = True
     pools: Mapping[str, Pool] = field(default_factory=dict[str, Pool])

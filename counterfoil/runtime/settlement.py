@@ -6,22 +6,33 @@ happened all the same, and is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..canonical import canonical
-from ..ledger.redact import project, redact_text
-from ..ledger.sealing import Sealed
+from ..ledger.redact import redact_text
+from ..ledger.sealing import Kind, Sealed
 from ..ledger.settling import Settlement
 from ..registry.contract import Contract
 from ..registry.outcome import Outcome
 from ..registry.schema import Validator, compile_schema
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, OutcomeClass, Sent
 
-Seal = Callable[[str, bytes], Sealed]
 EVIDENCE: Final = ("request_id", "external_reference", "external_version")
 _RETRYABLE: Final = frozenset({OutcomeClass.RETRYABLE_FAILURE})
+
+
+class Keeper(Protocol):
+    """Seals and redacts for one call."""
+
+    def seal(self, kind: Kind, content: bytes) -> Sealed:
+        """Sealed content under a new payload id."""
+        ...
+
+    def project(self, value: JsonValue) -> JsonValue:
+        """The redacted form of a value."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +44,15 @@ class Result:
     output_bytes: bytes | None
 
 
-def settlement_of(contract: Contract, outcome: Outcome[Any], seal: Seal, at: int, limit: int, by: str = "execution") -> Result:  # noqa: PLR0913
+def settlement_of(  # noqa: PLR0913 (what is known, and how)
+    contract: Contract, outcome: Outcome[Any], keeper: Keeper, at: int, limit: int, by: str = "execution"
+) -> Result:
     """What T2 records of an outcome.
 
     Args:
         contract: whose attempt it was.
         outcome: what the adapter reported; its output is JSON.
-        seal: seals plain bytes under a kind of payload.
+        keeper: seals and redacts for the call.
         at: now, in microseconds.
         limit: the most bytes of an output that are kept.
         by: how it is known.
@@ -52,7 +65,7 @@ def settlement_of(contract: Contract, outcome: Outcome[Any], seal: Seal, at: int
     if problem is not None:
         code = ErrorCode.OUTPUT_INVALID
     kept = raw if raw is None or len(raw) <= limit else raw[:limit]
-    sealed = seal("raw" if problem else "output", kept) if kept is not None else None
+    sealed = keeper.seal("raw" if problem else "output", kept) if kept is not None else None
     settlement = Settlement(
         outcome=outcome.kind.value if problem is None else OutcomeClass.SUCCESS.value,
         sent=_sent(outcome),
@@ -61,8 +74,8 @@ def settlement_of(contract: Contract, outcome: Outcome[Any], seal: Seal, at: int
         code=code.value if code else None,
         message=redact_text(problem or outcome.message) or None,
         retryable=outcome.kind in _RETRYABLE,
-        details=_details(outcome, code, sealed),
-        evidence=_evidence(contract, outcome),
+        details=_object(keeper.project(_details(contract, outcome, code, sealed))),
+        evidence=_object(keeper.project(_evidence(contract, outcome))),
         output=sealed,
     )
     return Result(settlement, None if problem else outcome.output, None if problem else kept)
@@ -88,24 +101,26 @@ def _sent(outcome: Outcome[Any]) -> str:
     return Sent.UNKNOWN.value if outcome.kind is OutcomeClass.AMBIGUOUS else outcome.sent.value
 
 
-def _details(outcome: Outcome[Any], code: ErrorCode | None, sealed: Sealed | None) -> JsonObject | None:
+def _details(contract: Contract, outcome: Outcome[Any], code: ErrorCode | None, sealed: Sealed | None) -> JsonObject:
     details: JsonObject = dict(outcome.details)
     if code is ErrorCode.TOOL_FAILED:
-        details["effect"] = "unknown" if outcome.sent is Sent.UNKNOWN else "none"
+        details["effect"] = "unknown" if outcome.sent is Sent.UNKNOWN and not contract.is_read else "none"
     if code is ErrorCode.OUTPUT_INVALID and sealed is not None:
         details |= {"uri": f"counterfoil://artifacts/{sealed.payload_id}", "bytes": sealed.bytes, "sha256": sealed.sha256}
     if outcome.after_s is not None:
         details["retry_after_s"] = outcome.after_s
-    shown = project(details)
-    return shown if isinstance(shown, dict) and shown else None
+    return details
 
 
 def _evidence(contract: Contract, outcome: Outcome[Any]) -> JsonObject:
     found: JsonObject = {name: at_pointer(outcome.output, pointer) for name, pointer in contract.recovery.evidence.items()}
     found |= {name: outcome.evidence[name] for name in EVIDENCE if name in outcome.evidence}
     found["source"] = contract.upstream or contract.name
-    shown = project({name: value for name, value in found.items() if value is not None})
-    return shown if isinstance(shown, dict) else {}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _object(value: JsonValue) -> JsonObject | None:
+    return value if isinstance(value, dict) and value else None
 
 
 def _output_problem(contract: Contract, output: JsonValue, raw: bytes | None, limit: int) -> str | None:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
+from ..canonical import sha256_hex
 from ..ledger.admission import Neighbours
-from ..ledger.redact import project
 from ..ledger.rows import CallRow
+from ..ledger.sealing import Sealed
 from ..registry.vocabulary import JsonObject
 from .case import Case
 from .clock import micros
+from .parts import CallKeeper, Parts
 
-SHOWN_BYTES = 4_096
+
+@dataclass(frozen=True, slots=True)
+class FirstRecord:
+    """What a call's first record consists of."""
+
+    row: CallRow
+    who: Neighbours
+    arguments: Sealed
 
 
-def new_row(case: Case, at: int, payload_id: str, grant_expires_at: int) -> CallRow:
-    """A row as it is before its first move; `create` fills in state, revision and chain."""
+def first_record(case: Case, parts: Parts, at: int) -> FirstRecord:
+    """A case's first record, with its arguments sealed."""
+    keeper = parts.keeper(case.call_id, case.principal.tenant)
+    arguments = keeper.seal("arguments", case.known.arguments.canonical)
+    row = _row(case, keeper, at, arguments.payload_id, at + micros(parts.settings.authority_s))
+    return FirstRecord(row, neighbours(case, at, parts.settings.duplicate_window_s), arguments)
+
+
+def _row(case: Case, keeper: CallKeeper, at: int, payload_id: str, grant_expires_at: int) -> CallRow:
     known, request, principal = case.known, case.request, case.principal
     assert request is not None, "only a request makes a row"
     contract = known.contract
@@ -31,14 +48,14 @@ def new_row(case: Case, at: int, payload_id: str, grant_expires_at: int) -> Call
         client=principal.client,
         scopes=json.dumps(sorted(principal.scopes)),
         grant_expires_at=grant_expires_at,
-        claimed=json.dumps(project(dict(principal.claimed))),
+        claimed=json.dumps(keeper.project(dict(principal.claimed))),
         tool=contract.name,
         version=contract.version,
         schema_digest=contract.schema_digest,
         effect=contract.gate.effect.value,
-        args_digest=known.arguments.digest,
+        args_digest=digest_of(known.arguments.digest, request.if_version),
         args_payload=payload_id,
-        args_shown=json.dumps(shown(known.arguments.value, contract.gate.sensitive)),
+        args_shown=json.dumps(_shown(keeper, known.arguments.value, contract.gate.sensitive)),
         if_version=request.if_version,
         resources=json.dumps(list(known.resources)),
         action_id=case.action_id,
@@ -75,10 +92,14 @@ def new_row(case: Case, at: int, payload_id: str, grant_expires_at: int) -> Call
     )
 
 
-def shown(arguments: JsonObject, sensitive: tuple[str, ...]) -> JsonObject:
-    """The redacted, bounded form of arguments that events and lists have."""
-    projected = project(arguments, sensitive, limit_bytes=SHOWN_BYTES)
+def _shown(keeper: CallKeeper, arguments: JsonObject, sensitive: tuple[str, ...]) -> JsonObject:
+    projected = keeper.project(arguments, sensitive)
     return projected if isinstance(projected, dict) else {"cut": projected}
+
+
+def digest_of(args_digest: str, if_version: str | None) -> str:
+    """The digest that says whether two requests are the same: over the arguments and the version they are meant for."""
+    return args_digest if if_version is None else sha256_hex(f"{args_digest}\0{if_version}".encode())
 
 
 def neighbours(case: Case, at: int, window_s: float) -> Neighbours:
@@ -89,7 +110,7 @@ def neighbours(case: Case, at: int, window_s: float) -> Neighbours:
         tenant=case.principal.tenant,
         subject=case.principal.subject,
         tool=known.contract.name,
-        args_digest=known.arguments.digest,
+        args_digest=digest_of(known.arguments.digest, request.if_version),
         key=request.idempotency_key,
         is_read=known.contract.is_read,
         direct=request.route.value == "direct",

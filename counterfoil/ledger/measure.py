@@ -1,0 +1,223 @@
+"""How fast the ledger records, beside a bare writer that does the same with nothing around it: `make bench` runs it.
+
+A call is two durable facts: T1 (a call's row and its event) and T2 (a guarded change of that row and its event). The
+bare writer groups and commits in the same way, on the same kind of file, with hand-written SQL and hashes made
+beforehand; what lies between the two is the price of facts, chain and isolation. Rounds alternate, the best counts.
+
+    python -m counterfoil.ledger.measure [--json] [--calls N] [--rounds N] [--durability full|normal]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from sqlalchemy import bindparam, update
+
+from . import migrations
+from .chain import Head, append, link
+from .events import EventType
+from .sql import Fact, Sql, change
+from .states import CallState
+from .tables import calls
+from .writer import Writer
+
+CONCURRENCY: Final = (1, 16, 64, 128)
+_NOW: Final = 1_790_000_000_000_000
+_Call = Callable[[int], Awaitable[None]]
+
+_CALL: Final[dict[str, Any]] = {
+    "route": "direct", "tenant": "local", "subject": "me", "client": "bench", "scopes": "[]", "claimed": "{}",
+    "tool": "refund", "version": "1", "schema_digest": "0" * 64, "effect": "write", "args_digest": "0" * 64,
+    "args_payload": "", "resources": "[]", "action_id": "act", "key_retention": 0, "state": "dispatched",
+    "sent": "unknown", "retryable": 0, "attempts": 1, "generation": 1, "by_decision": 0, "created_at": _NOW,
+    "request_open": 1, "revision": 1, "seq": 1,
+}  # fmt: skip
+_EVENT: Final = {"tool": "refund", "args": "0" * 64, "generation": 1, "owner": "own_" + "0" * 32}
+
+INSERT_CALL = Sql(
+    calls.insert().values({name: bindparam(name) for name in (*_CALL, "call_id", "run_id", "head", "owner_id")})
+)
+SETTLE_CALL = Sql(
+    update(calls)
+    .where(calls.c.call_id == bindparam("of", type_=calls.c.call_id.type), calls.c.generation == 1)
+    .where(calls.c.state == CallState.DISPATCHED.value)
+    .values({name: bindparam(name) for name in ("state", "outcome", "sent", "settled_at", "seq", "head")})
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Calls a second at one concurrency, and how much of the bare writer's rate that is."""
+
+    concurrency: int
+    ledger: float
+    bare: float
+    ratio: float
+
+
+def measure(count: int, rounds: int, durability: migrations.Durability) -> list[Figure]:
+    """Measure both at each concurrency, in a folder of their own that is removed."""
+    return [asyncio.run(_compare(concurrency, count, rounds, durability)) for concurrency in CONCURRENCY]
+
+
+async def _compare(concurrency: int, count: int, rounds: int, durability: migrations.Durability) -> Figure:
+    count = max(min(count, count * concurrency // 16), 50)
+    rates: dict[str, list[float]] = {"ledger": [], "bare": []}
+    for _ in range(rounds):
+        for name, run in (("bare", _bare), ("ledger", _ledger)):
+            with tempfile.TemporaryDirectory() as folder:
+                rates[name].append(await run(Path(folder) / "ledger.db", concurrency, count, durability))
+    ledger, bare = max(rates["ledger"]), max(rates["bare"])
+    return Figure(concurrency, round(ledger), round(bare), round(ledger / bare, 2))
+
+
+async def _drive(call: _Call, concurrency: int, count: int) -> float:
+    numbers = iter(range(count))
+
+    async def client() -> None:
+        for n in numbers:
+            await call(n)
+
+    begun = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(concurrency):
+            group.create_task(client())
+    return count / (time.perf_counter() - begun)
+
+
+# The ledger's writer.
+
+
+def _dispatch(call_id: str) -> Fact[Head]:
+    head = yield from append(
+        Head.new(call_id), tenant="local", call_id=call_id, type=EventType.DISPATCHED, at=_NOW, data={**_EVENT}
+    )
+    yield from change(INSERT_CALL, **_CALL, call_id=call_id, run_id=call_id, head=head.hash, owner_id="own")
+    return head
+
+
+def _settle(head: Head) -> Fact[None]:
+    call_id = head.run_id
+    head = yield from append(
+        head._replace(at=None), tenant="local", call_id=call_id, type=EventType.SETTLED, at=_NOW, data={**_EVENT}
+    )
+    changed = yield from change(
+        SETTLE_CALL,
+        of=call_id, state="settled", outcome="success", sent="yes", settled_at=_NOW, seq=head.seq, head=head.hash,
+    )  # fmt: skip
+    if changed != 1:
+        raise LookupError(call_id)
+
+
+async def _ledger(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
+    writer = await Writer.open(path, lambda: migrations.connect(path, now=_NOW, durability=durability))
+
+    async def call(n: int) -> None:
+        call_id = f"call_{n:032x}"
+        head = await writer.record(lambda: _dispatch(call_id))
+        await writer.record(lambda: _settle(head))
+
+    try:
+        return await _drive(call, concurrency, count)
+    finally:
+        await writer.close()
+
+
+# The bare writer: one thread, one transaction for all that waits, nothing else.
+
+_Work = tuple[tuple[tuple[str, tuple[Any, ...]], ...], "asyncio.Future[None]"]
+
+
+def _serve(path: Path, durability: str, queue: SimpleQueue[_Work | None], loop: asyncio.AbstractEventLoop) -> None:
+    connection = migrations.connect(path, now=_NOW, durability="full" if durability == "full" else "normal")
+    while (first := queue.get()) is not None:
+        batch = [first]
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            while (more := queue.get_nowait()) is not None:
+                batch.append(more)
+        except Empty:
+            pass
+        for statements, _ in batch:
+            for text, values in statements:
+                connection.execute(text, values)
+        connection.execute("COMMIT")
+        loop.call_soon_threadsafe(_tell, [future for _, future in batch])
+    connection.close()
+
+
+def _tell(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        future.set_result(None)
+
+
+async def _bare(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
+    loop = asyncio.get_running_loop()
+    queue: SimpleQueue[_Work | None] = SimpleQueue()
+    thread = threading.Thread(target=_serve, args=(path, durability, queue, loop))
+    thread.start()
+    names = (*_CALL, "call_id", "run_id", "head", "owner_id")
+    insert_call = f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 (constants)
+    insert_event = "INSERT INTO events (run_id, seq, call_id, tenant, type, at, body, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    settle_call = (
+        "UPDATE calls SET state = ?, outcome = ?, sent = ?, settled_at = ?, seq = ?, head = ? "
+        "WHERE call_id = ? AND generation = 1 AND state = 'dispatched'"
+    )
+    body = json.dumps({"at": "2026-09-21T14:13:20.000000Z", "run_id": "call_" + "0" * 32, "seq": 1, **_EVENT})
+    digest = link(b"", body.encode())
+    fixed = tuple(_CALL.values())
+
+    async def submit(*statements: tuple[str, tuple[Any, ...]]) -> None:
+        future: asyncio.Future[None] = loop.create_future()
+        queue.put((statements, future))
+        await future
+
+    async def call(n: int) -> None:
+        name = f"call_{n:032x}"
+        await submit(
+            (insert_event, (name, 1, name, "local", "dispatched", _NOW, body, digest, digest)),
+            (insert_call, (*fixed, name, name, digest, "own")),
+        )
+        await submit(
+            (insert_event, (name, 2, name, "local", "settled", _NOW, body, digest, digest)),
+            (settle_call, ("settled", "success", "yes", _NOW, 2, digest, name)),
+        )
+
+    try:
+        return await _drive(call, concurrency, count)
+    finally:
+        queue.put(None)
+        await asyncio.to_thread(thread.join)
+
+
+def main() -> None:
+    """Measure and print a table, or JSON."""
+    parser = argparse.ArgumentParser(prog="python -m counterfoil.ledger.measure", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--calls", type=int, default=4000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--durability", choices=("full", "normal"), default="full")
+    chosen = parser.parse_args()
+    figures = measure(chosen.calls, chosen.rounds, chosen.durability)
+    if chosen.json:
+        sys.stdout.write(json.dumps([asdict(figure) for figure in figures]) + "\n")
+        return
+    sys.stdout.write("concurrency   ledger calls/s   bare calls/s   ratio\n")
+    for one in figures:
+        sys.stdout.write(f"{one.concurrency:11d}   {one.ledger:14,.0f}   {one.bare:12,.0f}   {one.ratio:5.2f}\n")
+
+
+if __name__ == "__main__":
+    main()

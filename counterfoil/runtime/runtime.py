@@ -1,0 +1,376 @@
+"""The runtime as the rest of the program sees it: ask for a call, follow it, cancel it, reconcile it, decide about it.
+
+A call runs in a task that the process owns; a request only waits for it. Everything here answers with views; a
+refusal is one too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from ..canonical import sha256_hex
+from ..ledger.admission import Relation
+from ..ledger.approving import join_key
+from ..ledger.bookkeeping import Delivery, mark_delivered, set_request_open
+from ..ledger.errors import CannotRecordError, DamagedChainError, LedgerError
+from ..ledger.recovering import attempt_again
+from ..ledger.rows import ApprovalRow, CallRow
+from ..ledger.states import CallState
+from ..registry.contract import Contract
+from ..registry.limits import Actor
+from ..registry.request import CallRequest
+from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
+from .carrying import Carrier
+from .case import Case
+from .desk import Desk
+from .following import Follower
+from .parts import Parts
+from .path import CallPath, key_conflict, principal_of
+from .reconciling import Reconciler
+from .refusal import Reason, RefusedError, refuse
+from .refusing import NO_FAILURE, Refusals
+from .sending import CallerGoneError, IsDuplicateError, Sender
+from .sweeping import Doors, Sweeper
+from .tasks import Tasks, log_fault
+from .viewing import Viewer, refused_view
+from .views import CallView, ErrorView, follow
+
+log = logging.getLogger("counterfoil.runtime")
+FLUSH_S: Final = 0.05
+LONGEST_TICK_S: Final = 1.0
+
+
+class Runtime(Desk):
+    """One process's runtime. `start` before the first request, `stop` at the end."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._tasks = Tasks()
+        self._closing = False
+        viewer = Viewer(parts.ledger, parts.settings)
+        self._carrier = Carrier(parts, self._tasks.spawn)
+        self._path = CallPath(parts, viewer, Sender(parts), self._carrier, self._join)
+        self._reconciler = Reconciler(parts, self._ask, self._proposal_for)
+        self._path.recover = self._recover_here
+        self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
+        self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
+        self._flushing: asyncio.TimerHandle | None = None
+        self._ticker: asyncio.Task[None] | None = None
+        super().__init__(parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on)
+
+    async def start(self) -> None:
+        """Take over what lost owners left, then keep sweeping. What they left is known as unknown when this returns."""
+        await self._sweeper.take_over()
+        self._ticker = self._tasks.spawn(self._tick())
+
+    async def stop(self, grace_s: float) -> bool:
+        """Refuse new calls, wait so long for those under way, and leave the rest to recovery. True if nothing is left."""
+        self._closing = True
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await self._tasks.drain(grace_s)
+        busy = any(case.running is not None and not case.running.task.done() for case in self._parts.cases.values())
+        await self._tasks.cancel()
+        try:
+            await self._flush()
+        except CannotRecordError as error:
+            log.warning("the last deliveries were not recorded: %s", error)
+        return not busy and not self._parts.crossed
+
+    async def call(self, request: CallRequest) -> CallView:
+        """Ask for a call. After `wait_s` the answer is how it stands; the call goes on."""
+        case = Case(self._parts.ids.new("call_"), self._parts.ids.new("act_"), request.principal, request)
+        if self._closing:
+            return self._refused(case, closing().reason)
+        if request.progress is not None:
+            case.progress.append(request.progress)
+        case.listeners = 1
+        self._tasks.spawn(self._run(case, self._path.fresh))
+        try:
+            view = await self._listen(case, request.wait_s)
+        except asyncio.CancelledError:
+            case.listeners = 0
+            case.caller_gone()
+            self._close_request(case)
+            raise
+        if view.state is CallState.AWAITING_APPROVAL and request.wait_given and request.wait_s and view.call_id:
+            row = await self._follower.until_still(view.call_id, request.wait_s)
+            view = view if row is None else await self._viewer.view(row, replayed=view.replayed)
+        if not view.delivers:
+            case.listeners = 0
+            self._close_request(case)
+        return view
+
+    def delivered(self, call_ids: tuple[str, ...]) -> None:
+        """A view of these calls' settled state was written to the transport for their subject."""
+        at = self._parts.clock.now()
+        self._parts.deliveries.extend(Delivery(call_id, at) for call_id in call_ids)
+        if call_ids and self._flushing is None:
+            loop = asyncio.get_running_loop()
+            self._flushing = loop.call_later(FLUSH_S, self._flush_soon)
+
+    def dropped(self, call_ids: tuple[str, ...]) -> None:
+        """The answer that showed these calls settled was never written: the same call may ask for it again."""
+        for call_id in call_ids:
+            self._parts.ledger.record_nowait(lambda found=call_id: set_request_open(found, open_=False))  # type: ignore[misc]
+
+    async def _run(self, case: Case, work: Callable[[Case], Awaitable[CallView]]) -> None:
+        """The task of one call: every end of it is a view for whoever waits."""
+        try:
+            view = await work(case)
+            self._note(case, view)
+        except CallerGoneError:
+            case.done.cancel()
+            return
+        except RefusedError as error:
+            view = await self._refused_case(case, error.reason)
+        except DamagedChainError as error:
+            log.error("the record of a call is damaged: %s", error)
+            view = self._damaged(case, error)
+        except LedgerError as error:
+            view = self._refused(case, unreadable(error).reason)
+        except Exception as error:  # noqa: BLE001 (where a request enters: a fault of ours must reach its caller)
+            log_fault("a call ended", error)
+            view = self._broken(case)
+        finally:
+            self._parts.cases.pop(case.call_id, None)
+        if not case.done.done():
+            case.done.set_result(view)
+        if case.gone:
+            self._close_request(case)
+
+    async def _listen(self, case: Case, wait_s: float | None) -> CallView:
+        await asyncio.wait({case.done}, timeout=wait_s)
+        if not case.done.done() and case.row is None:
+            case.ask_for_row()
+            has_row = asyncio.ensure_future(case.has_row.wait())
+            await asyncio.wait({case.done, has_row}, return_when=asyncio.FIRST_COMPLETED)
+            has_row.cancel()
+        if case.done.done():
+            return case.done.result()
+        row = case.row
+        assert row is not None, "it is done or it has a row"
+        view = await self._viewer.view(await self._viewer.row(row.call_id) or row, replayed=case.joined)
+        return waits_for_ledger(view) if case.waits_for_ledger and view.error is None else view
+
+    async def _join(self, case: Case, error: IsDuplicateError) -> CallView:
+        """A request that is another call, or collides with one."""
+        duplicate = error.duplicate
+        row = duplicate.row
+        if duplicate.relation is Relation.CONFLICT:
+            raise key_conflict(error)
+        if duplicate.relation is Relation.IN_PROGRESS:
+            return in_progress(await self._viewer.view(row))
+        if duplicate.relation is Relation.AGAIN:
+            return await self._again(case, row)
+        case.joined = True
+        case.record(row)
+        key = case.request.idempotency_key if case.request else None
+        if row.state == CallState.AWAITING_APPROVAL:
+            at = self._parts.clock.now()
+            if key is not None:
+                row = await self._parts.ledger.record(lambda: join_key(row.call_id, key, at)) or row
+            return await self._viewer.view(row, replayed=True)
+        await self._parts.ledger.record(lambda: set_request_open(row.call_id, open_=True))
+        still = await self._follower.until_still(row.call_id, self._parts.settings.queue_wait_s)
+        return await self._viewer.view(still or row, replayed=True)
+
+    async def _again(self, case: Case, row: CallRow) -> CallView:
+        """The key of a call of which nothing ever left: the same call makes its next attempt."""
+        at, owner_id = self._parts.clock.now(), self._parts.ledger.owner_id
+        queued = await self._parts.ledger.record(lambda: attempt_again(row.call_id, owner_id, at))
+        if queued is None:
+            return in_progress(await self._viewer.view(await self._viewer.row(row.call_id) or row))
+        case.call_id, case.action_id = queued.call_id, queued.action_id
+        case.record(queued)
+        self._parts.cases[case.call_id] = case
+        return await self._path.resume(case)
+
+    def _carry_on(self, row: CallRow) -> None:
+        """Follow a queued call of ours from its row."""
+        if row.call_id in self._parts.cases or self._closing:
+            return
+        case = Case(row.call_id, row.action_id, principal_of(row))
+        case.record(row)
+        self._parts.cases[case.call_id] = case
+        self._tasks.spawn(self._run(case, self._path.resume))
+
+    def _recover_later(self, row: CallRow) -> None:
+        self._tasks.spawn(self._recover(row))
+
+    async def _recover(self, row: CallRow) -> None:
+        """A restart follows the order once by itself; reads are settled as interrupted instead."""
+        try:
+            done = await self._reconciler.after_restart(row)
+        except (RefusedError, LedgerError) as error:
+            log.warning("%s stays unresolved for now: %s", row.call_id, type(error).__name__)
+            return
+        if done.state == CallState.QUEUED and done.owner_id == self._parts.ledger.owner_id:
+            self._carry_on(done)
+
+    async def _recover_here(self, case: Case, _started: float) -> None:
+        """Within a call that has attempts and time left: the same order, by itself."""
+        assert case.row is not None, "recovered after a dispatch"
+        try:
+            case.record(await self._reconciler.follow(case.row, repeatable_here=case.known.contract.is_read))
+        except RefusedError:
+            log.info("%s moved while it was followed up", case.call_id)
+
+    async def _ask(self, request: CallRequest, about: CallRow) -> CallView:
+        """A probe is a governed call of its own, in which `Call` describes the call that it asks about."""
+        case = Case(self._parts.ids.new("call_"), about.action_id, request.principal, request, asked_about=about.call_id)
+        case.listeners = 1
+        await self._run(case, self._path.fresh)
+        return case.done.result()
+
+    async def _proposal_for(self, row: CallRow, contract: Contract, why: JsonObject) -> ApprovalRow | None:
+        return await self._path.proposal_for(row, contract, fresh=bool(why["fresh"]))
+
+    def _stop_read(self, call_id: str) -> None:
+        case = self._parts.cases.get(call_id)
+        if case is not None and case.running is not None:
+            case.running.stop_read()
+
+    def _note(self, case: Case, view: CallView) -> None:
+        """Tell the breaker how a call ended; a replay, waiting and what others caused do not count."""
+        if view.replayed or case.admitted is None or case.request is None:
+            return
+        now = self._parts.clock.monotonic()
+        actor = Actor(case.principal.tenant, case.principal.subject, case.admitted.contract.name)
+        failures = {OutcomeClass.PERMANENT_FAILURE.value, OutcomeClass.RETRYABLE_FAILURE.value}
+        if view.error is not None and view.outcome in failures and view.error.code is not ErrorCode.CANCELLED:
+            self._parts.breaker.note_failure(actor, case.admitted.arguments.digest, now)
+        elif view.outcome in {OutcomeClass.SUCCESS.value, OutcomeClass.NO_RESULT.value, OutcomeClass.PARTIAL.value}:
+            self._parts.breaker.note_success(actor)
+
+    async def _refused_case(self, case: Case, reason: Reason) -> CallView:
+        """A refusal of a request: in its row if it has one, else as an event."""
+        if case.row is not None and not case.joined:
+            return await self._path.refuse_row(case, reason)
+        return self._refused(case, reason)
+
+    def _refused(self, case: Case, reason: Reason) -> CallView:
+        request = case.request
+        tool = request.tool if request is not None else ""
+        digest = case.admitted.arguments.digest if case.admitted else raw_digest(request)
+        at, now = self._parts.clock.now(), self._parts.clock.monotonic()
+        actor = Actor(case.principal.tenant, case.principal.subject, tool[:64])
+        if not reason.meaning.retryable and reason.code not in NO_FAILURE:
+            until = self._parts.breaker.blocked_until(actor, digest, now)
+            if until is not None:
+                reason = repeated(reason, until - now)
+            else:
+                self._parts.breaker.note_failure(actor, digest, now)
+        self._refusals.record(case.principal, tool, digest, reason, at)
+        effect = case.admitted.contract.gate.effect.value if case.admitted else ""
+        return refused_view(tool, reason, effect=effect)
+
+    def _damaged(self, case: Case, error: DamagedChainError) -> CallView:
+        """Its record is damaged: nothing more is done about this call, and nothing is claimed about it."""
+        reason = refuse(ErrorCode.INTERNAL, f"The record of this call is damaged ({error}); a person must look at it.").reason
+        view = refused_view(case.request.tool if case.request else "", reason)
+        return replace(view, call_id=case.call_id if case.row else None, sent="unknown" if case.row else "no")
+
+    def _broken(self, case: Case) -> CallView:
+        """A fault of ours. After T1 nobody may say that nothing happened: the sweep finds the call and says so."""
+        reason = refuse(ErrorCode.INTERNAL, "Counterfoil failed at this call; its log names the place.").reason
+        if case.row is None or case.row.state not in {CallState.DISPATCHED, CallState.AWAITING_RECONCILIATION}:
+            return refused_view(case.request.tool if case.request else case.known.contract.name, reason)
+        return CallView(
+            tool=case.row.tool,
+            state=CallState.DISPATCHED,
+            call_id=case.call_id,
+            sent="unknown",
+            error=ErrorView(ErrorCode.IN_PROGRESS, "Its outcome is not recorded yet.", retryable=False),
+            next=follow(case.call_id, "Look at it again in a moment. Do not ask for it a second time."),
+            effect=case.row.effect,
+        )
+
+    def _close_request(self, case: Case) -> None:
+        """No request of its subject waits for it any more, and none has seen it settled."""
+        row = case.row
+        if row is None or row.effect == Effect.READ.value:
+            return
+        self._parts.ledger.record_nowait(lambda: set_request_open(row.call_id, open_=False))
+
+    def _flush_soon(self) -> None:
+        self._flushing = None
+        deliveries = self._parts.take_deliveries()
+        if deliveries:
+            self._parts.ledger.record_nowait(lambda: mark_delivered(deliveries))
+
+    async def _flush(self) -> None:
+        self._refusals.flush(self._parts.clock.now())
+        deliveries = self._parts.take_deliveries()
+        if deliveries:
+            await self._parts.ledger.record(lambda: mark_delivered(deliveries))
+
+    async def _tick(self) -> None:
+        """Beat and sweep, several times a lease, whatever the last pass met."""
+        pause = min(LONGEST_TICK_S, self._parts.settings.lease_s / 6)
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await self._sweeper.sweep()
+                self._refusals.flush(self._parts.clock.now())
+            except LedgerError as error:
+                log.warning("the sweep is put off: %s", type(error).__name__)
+            except Exception as error:  # noqa: BLE001 (the sweep must outlive any fault; it is logged and the next pass comes)
+                log_fault("a sweep ended", error)
+
+
+def closing() -> RefusedError:
+    """The server stops."""
+    return refuse(ErrorCode.UNAVAILABLE, "This server is stopping and takes no new calls. Ask again when it is back.")
+
+
+def unreadable(error: LedgerError) -> RefusedError:
+    """The ledger could not be asked before anything was sent."""
+    return refuse(ErrorCode.UNAVAILABLE, f"The ledger cannot be read now ({type(error).__name__}); nothing was sent.")
+
+
+def repeated(reason: Reason, seconds: float) -> Reason:
+    """The same refusal for the sixth time."""
+    return refuse(
+        ErrorCode.REPEATED_FAILURE,
+        f"The same call was refused five times within ten minutes ({reason.code.value}): {reason.message} "
+        "Change it, or wait.",
+        reason.next,
+        last_code=reason.code.value,
+        retry_after_s=round(seconds, 1),
+    ).reason
+
+
+def in_progress(view: CallView) -> CallView:
+    """A duplicate of a call that is under way."""
+    return replace(
+        view,
+        error=ErrorView(
+            ErrorCode.IN_PROGRESS,
+            f"The same call is under way as {view.call_id}.",
+            retryable=False,
+            details={"call_id": view.call_id},
+        ),
+        output=None,
+        next=follow(view.call_id or "", "Wait for that one. Do not ask for it again."),
+    )
+
+
+def waits_for_ledger(view: CallView) -> CallView:
+    """Its outcome is known and cannot be recorded yet."""
+    error = ErrorView(
+        ErrorCode.IN_PROGRESS,
+        "It was sent; the ledger cannot record its outcome yet, so it is not told before.",
+        retryable=False,
+        details={"call_id": view.call_id},
+    )
+    return replace(view, error=error)
+
+
+def raw_digest(request: CallRequest | None) -> str:
+    """What names arguments that were refused before they had a canonical form."""
+    return sha256_hex(repr(request.arguments).encode("utf-8", "backslashreplace")) if request is not None else ""

@@ -1,0 +1,156 @@
+"""Recovery at start and by sweep: what lost owners left, what decisions queued, what ran out of time.
+
+Each pass is bounded and repeats; an error of the ledger ends that pass and never the sweep. Only owners that ended
+or whose lapse was declared lose their calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..ledger.approving import expire
+from ..ledger.errors import CannotRecordError, LedgerError
+from ..ledger.recovering import (
+    CANCELLED,
+    LATE,
+    ORPHANS,
+    OWNED,
+    UNCLAIMED,
+    TakenOver,
+    abandon,
+    claim,
+    close_orphaned,
+    list_calls,
+    list_due,
+    lose,
+    take_over,
+)
+from ..ledger.rows import get_call
+from ..ledger.sealing import sweep_orphans
+from ..ledger.settling import take_late
+from ..ledger.sql import Fact
+from .clock import MICROSECOND
+
+if TYPE_CHECKING:
+    from ..ledger.rows import CallRow
+    from .parts import Parts
+
+log = logging.getLogger("counterfoil.runtime")
+ORPHAN_CHUNKS_AFTER: Final = 3_600 * MICROSECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What the sweep hands its finds to."""
+
+    carry_on: Callable[[CallRow], None]
+    recover: Callable[[CallRow], None]
+    stop_read: Callable[[str], None]
+
+
+class Sweeper:
+    """One process's recovery."""
+
+    def __init__(self, parts: Parts, doors: Doors) -> None:
+        self._parts = parts
+        self._doors = doors
+        self._suspects: set[str] = set()
+
+    async def take_over(self) -> None:
+        """Declare who is gone, and take their calls: after this, what they left is known as unknown."""
+        parts = self._parts
+        if not await parts.ledger.beat():
+            await parts.ledger.renew_owner()
+        await parts.ledger.lapse_absent(parts.clock.monotonic())
+        await parts.ledger.record(close_orphaned)
+        for call_id in await self._find(lambda: list_calls(ORPHANS)):
+            taken = await self._each(call_id, self._take)
+            if taken is None:
+                continue
+            if taken.was_dispatched:
+                self._doors.recover(taken.row)
+            elif taken.row.state == "queued":
+                self._serve(taken.row)
+
+    async def sweep(self) -> None:
+        """One pass over everything that time or other processes may have left to do."""
+        await self.take_over()
+        await self._own()
+        at = self._parts.clock.now()
+        for approval_id in await self._find(lambda: list_due(at)):
+            await self._each(approval_id, lambda found: self._parts.ledger.record(lambda: expire(found, at)))
+        for call_id in await self._find(lambda: list_calls(LATE)):
+            await self._each(call_id, lambda found: self._parts.ledger.record(lambda: take_late(found, at)))
+        await self.claim_queued()
+        self._parts.ledger.record_nowait(lambda: sweep_orphans(at - ORPHAN_CHUNKS_AFTER))
+
+    async def claim_queued(self) -> None:
+        """Carry on what decisions queued, as far as this process has the tool."""
+        for call_id in await self._find(lambda: list_calls(UNCLAIMED)):
+            await self._each(call_id, self._claim)
+
+    async def _claim(self, call_id: str) -> None:
+        parts = self._parts
+        row = await parts.ledger.record(lambda: get_call(call_id))
+        if row is None or parts.catalogue.get(row.tool, row.version) is None:
+            return
+        at, owner_id = parts.clock.now(), parts.ledger.owner_id
+        mine = await parts.ledger.record(lambda: claim(call_id, owner_id, at))
+        if mine is not None:
+            self._doors.carry_on(mine)
+
+    async def _take(self, call_id: str) -> TakenOver | None:
+        at, owner_id = self._parts.clock.now(), self._parts.ledger.owner_id
+        return await self._parts.ledger.record(lambda: take_over(call_id, owner_id, at))
+
+    def _serve(self, row: CallRow) -> None:
+        if self._parts.catalogue.get(row.tool, row.version) is not None:
+            self._doors.carry_on(row)
+
+    async def _own(self) -> None:
+        """Our own calls that nothing here follows: never sent if their adapter was not called, else unknown.
+
+        One that looks lost is looked at twice, a sweep apart, so that a record under way is not taken for one.
+        """
+        parts = self._parts
+        owner_id = parts.ledger.owner_id
+        owned = set(await self._find(lambda: list_calls(OWNED, owner_id=owner_id)))
+        lost = {call_id for call_id in owned if call_id not in parts.cases}
+        for call_id in sorted(lost & self._suspects):
+            await self._each(call_id, self._give_up)
+        self._suspects = lost
+        for call_id in await self._find(lambda: list_calls(CANCELLED, owner_id=owner_id)):
+            self._doors.stop_read(call_id)
+
+    async def _give_up(self, call_id: str) -> None:
+        parts, at = self._parts, self._parts.clock.now()
+        owner_id = parts.ledger.owner_id
+        row = await parts.ledger.record(lambda: get_call(call_id))
+        if row is None:
+            return
+        if call_id in parts.crossed:
+            lost = await parts.ledger.record(lambda: lose(call_id, owner_id, at))
+            if lost is not None:
+                parts.crossed.discard(call_id)
+                self._doors.recover(lost)
+            return
+        if row.state == "queued" and (row.by_decision or row.sent == "unknown"):
+            self._serve(row)
+            return
+        await parts.ledger.record(lambda: abandon(call_id, owner_id, at))
+
+    async def _find(self, fact: Callable[[], Fact[list[str]]]) -> list[str]:
+        return await self._parts.ledger.reads.look(fact)
+
+    async def _each(self, name: str, work: Callable[[str], Awaitable[Any]]) -> Any:  # noqa: ANN401 (the work's own answer)
+        """One find at a time: what is wrong with one must not keep the others."""
+        try:
+            return await work(name)
+        except CannotRecordError:
+            raise
+        except LedgerError as error:
+            log.error("%s cannot be followed up: %s", name, error)
+            return None
