@@ -8,15 +8,13 @@ from typing import Any, cast
 from rich.console import Group
 from rich.text import Text
 
+from ...registry.contract import Contract
 from . import render
 from .doors import with_app
 from .exits import CommandError, Exit
 from .invocation import Invocation
 from .ports import App
 from .screen import Screen
-
-if TYPE_CHECKING:
-    from ...registry.contract import Contract
 
 
 def summary(contract: Contract, approval: str) -> dict[str, Any]:
