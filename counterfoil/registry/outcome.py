@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 from .vocabulary import ErrorCode, OutcomeClass, Sent
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 SentWord = Literal["no", "yes", "unknown"]
 
@@ -35,39 +36,39 @@ class Outcome(Generic[T]):
     details: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @classmethod
-    def success(cls, output: T | None = None, evidence: dict[str, Any] | None = None) -> Outcome[T]:
+    def success(cls, output: V | None = None, evidence: dict[str, Any] | None = None) -> Outcome[V]:
         """It happened, and this is what came of it."""
-        return cls(OutcomeClass.SUCCESS, output, evidence=evidence or {})
+        return Outcome(OutcomeClass.SUCCESS, output, evidence=evidence or {})
 
     @classmethod
-    def no_result(cls, evidence: dict[str, Any] | None = None) -> Outcome[T]:
+    def no_result(cls, evidence: dict[str, Any] | None = None) -> Outcome[Any]:
         """It was done and there is nothing to show."""
-        return cls(OutcomeClass.NO_RESULT, evidence=evidence or {})
+        return Outcome(OutcomeClass.NO_RESULT, evidence=evidence or {})
 
     @classmethod
-    def partial(cls, output: T | None, message: str, evidence: dict[str, Any] | None = None) -> Outcome[T]:
+    def partial(cls, output: V | None, message: str, evidence: dict[str, Any] | None = None) -> Outcome[V]:
         """Some of it happened; its effect counts as completed."""
-        return cls(OutcomeClass.PARTIAL, output, message, evidence=evidence or {})
+        return Outcome(OutcomeClass.PARTIAL, output, message, evidence=evidence or {})
 
     @classmethod
-    def retryable(cls, message: str, sent: SentWord, after_s: float | None = None) -> Outcome[T]:
-        """It failed, and may be tried again. `sent="no"` states that nothing left, `"yes"` that it was refused there."""
-        return cls(OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent(sent), after_s=after_s)
+    def retryable(cls, message: str, sent: SentWord, after_s: float | None = None) -> Outcome[Any]:
+        """It failed and may be tried again. `sent="no"` states that nothing left, `"yes"` that it was refused there."""
+        return Outcome(OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent(sent), after_s=after_s)
 
     @classmethod
-    def permanent(cls, message: str, sent: SentWord = "yes") -> Outcome[T]:
+    def permanent(cls, message: str, sent: SentWord = "yes") -> Outcome[Any]:
         """It failed without effect, and would fail again; `sent="unknown"` if the effect is not known."""
-        return cls(OutcomeClass.PERMANENT_FAILURE, message=message, sent=Sent(sent))
+        return Outcome(OutcomeClass.PERMANENT_FAILURE, message=message, sent=Sent(sent))
 
     @classmethod
-    def ambiguous(cls, message: str) -> Outcome[T]:
+    def ambiguous(cls, message: str) -> Outcome[Any]:
         """Nobody here knows whether it happened."""
-        return cls(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN)
+        return Outcome(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN)
 
     @classmethod
-    def unavailable(cls, message: str) -> Outcome[T]:
+    def unavailable(cls, message: str) -> Outcome[Any]:
         """No byte was sent: the other side could not be reached at all."""
-        return cls(OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent.NO, code=ErrorCode.UNAVAILABLE)
+        return Outcome(OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent.NO, code=ErrorCode.UNAVAILABLE)
 
 
 class ProbeAnswer(StrEnum):

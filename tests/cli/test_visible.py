@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterfoil.canonical import JsonValue
 from counterfoil.server.cli.visible import masked, visible, visible_json
 
 UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -49,7 +50,11 @@ def test_only_the_layouts_own_line_breaks_are_left_in_json(value: dict[str, str]
 
 
 def test_sensitive_fields_are_shown_by_their_length_only() -> None:
-    arguments = {"card": {"number": "4111111111111111", "name": "x"}, "notes": ["ab", "c"], "a/b": 12}
+    arguments: dict[str, JsonValue] = {
+        "card": {"number": "4111111111111111", "name": "x"},
+        "notes": ["ab", "c"],
+        "a/b": 12,
+    }
     shown = masked(arguments, ("/card/number", "/notes/0", "/a~1b", "/absent/path"))
     assert shown == {
         "card": {"number": "(16 characters, sensitive)", "name": "x"},

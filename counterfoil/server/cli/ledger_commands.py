@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -123,8 +123,8 @@ def _path(invocation: Invocation) -> Path:
     return path
 
 
-def _figure(value: Any) -> object:  # noqa: ANN401 (a count, or counts by name)
-    return render.data(value) if isinstance(value, dict) else value
+def _figure(value: object) -> object:
+    return render.data(cast("object", value)) if isinstance(value, dict) else value
 
 
 def _report(said: str, problems: list[str]) -> RenderableType:

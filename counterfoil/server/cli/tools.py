@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from rich.console import Group
 from rich.text import Text
 
+from ...registry.contract import Contract
 from . import render
 from .doors import with_app
 from .exits import CommandError, Exit
 from .invocation import Invocation
 from .ports import App
 from .screen import Screen
-
-if TYPE_CHECKING:
-    from ...registry.contract import Contract
 
 
 def summary(contract: Contract, approval: str) -> dict[str, Any]:
@@ -105,11 +103,9 @@ def _details(contract: Contract) -> dict[str, Any]:
     }
 
 
-def _line(value: Any) -> object:  # noqa: ANN401 (any JSON value)
-    match value:
-        case list():
-            return ", ".join(map(str, value)) or None
-        case dict():
-            return ", ".join(f"{name} {item}" for name, item in value.items())
-        case _:
-            return value
+def _line(value: object) -> object:
+    if isinstance(value, list):
+        return ", ".join(map(str, cast("list[object]", value))) or None
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {item}" for name, item in cast("dict[str, object]", value).items())
+    return value

@@ -202,9 +202,10 @@ async def ask(client: Client, base_tool: str, /, **arguments: Any) -> View:  # n
             result = await client.call_tool(base_tool, arguments)
     except (TimeoutError, MCPError) as error:
         raise PlayError(f"{base_tool} was not answered: {error!r}") from error
-    if not isinstance(result.structured_content, dict):
+    view: View | None = result.structured_content
+    if view is None:
         raise PlayError(f"{base_tool} answered without structured content: {result.content}")
-    return result.structured_content
+    return view
 
 
 async def until(client: Client, call_id: str, state: str) -> View:
