@@ -102,7 +102,7 @@ def _second(seconds: int) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def body_of(  # noqa: PLR0913 (an event's columns, by name)
+def body_of(
     head: Head,
     *,
     tenant: str,
@@ -127,7 +127,7 @@ def _quoted(text: str) -> str:
     return encode_basestring(storable_text(text))
 
 
-def append(  # noqa: PLR0913 (an event's columns, by name)
+def append(
     head: Head,
     *,
     tenant: str,

@@ -1,4 +1,4 @@
-"""The rows of calls, attempts, approvals and keys as values, and the statements that read and write them by primary key.
+"""Calls, attempts, approvals and keys as values, and the statements that read and write them by primary key.
 
 A change to a call is always the same: read the row, make its successor with `move` or `touch`, which writes the event
 and the row under compare-and-set on `revision`. What each change means is said in the modules beside this one.
@@ -217,7 +217,16 @@ UPDATE_APPROVAL: Sql[Any] = Sql(
     .values(
         {
             name: bindparam(name)
-            for name in ("state", "execute_until", "decided_at", "decided_by", "strength", "via", "note", "superseded_by")
+            for name in (
+                "state",
+                "execute_until",
+                "decided_at",
+                "decided_by",
+                "strength",
+                "via",
+                "note",
+                "superseded_by",
+            )
         }
     )
 )
@@ -249,9 +258,7 @@ INSERT_KEY: Sql[Any] = Sql(insert(keys).values({name: bindparam(name) for name i
 EXPIRE_KEYS: Sql[Any] = Sql(
     update(keys).where(keys.c.call_id == bindparam("of")).values(expires_at=bindparam("expires_at"))
 )
-POST: Sql[Any] = Sql(
-    insert(outbox).values(topic=bindparam("topic"), call_id=bindparam("call_id"), at=bindparam("at"))
-)
+POST: Sql[Any] = Sql(insert(outbox).values(topic=bindparam("topic"), call_id=bindparam("call_id"), at=bindparam("at")))
 
 # Partial indexes serve a query only where their condition stands in it as literals, not as parameters.
 _SAME_CALL = (

@@ -1,4 +1,4 @@
-"""T2: the durable record of an attempt's outcome, committed before the caller sees it; and what comes too late for that.
+"""T2: the durable record of an attempt's outcome, committed before the caller sees it; and what comes too late for it.
 
 A settlement of a superseded attempt is kept as evidence and never becomes state by itself; `take_late` reads it.
 """
@@ -113,7 +113,12 @@ def settle(
 
 
 def observe(
-    row: CallRow, who: Neighbours, arguments: Sealed, settlement: Settlement, owner_id: str, deliveries: Sequence[Delivery]
+    row: CallRow,
+    who: Neighbours,
+    arguments: Sealed,
+    settlement: Settlement,
+    owner_id: str,
+    deliveries: Sequence[Delivery],
 ) -> Fact[Settled | Duplicate]:
     """T1 and T2 of a closed-world read in one fact, after it ran and before its answer."""
     yield from mark_delivered(deliveries)

@@ -6,7 +6,20 @@ and PostgreSQL alike. Times are integers: microseconds since 1970 in UTC. Boolea
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Identity, Index, Integer, LargeBinary, MetaData, String, Table, and_, or_, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    and_,
+    or_,
+    text,
+)
 
 metadata = MetaData()
 
@@ -29,7 +42,9 @@ owners = Table(
     Column("host", String, nullable=False),
     Column("pid", BigInteger, nullable=False),
     Column("started_at", BigInteger, nullable=False),
-    Column("beat", BigInteger, nullable=False),  # counts up; a watcher that sees it stand still for a lease declares the lapse
+    Column(
+        "beat", BigInteger, nullable=False
+    ),  # counts up; a watcher that sees it stand still for a lease declares the lapse
     Column("beat_at", BigInteger, nullable=False),
     Column("lapsed_at", BigInteger),  # declared by a watcher, by compare-and-set on `beat`; never taken back
     Column("ended_at", BigInteger),  # an orderly end
@@ -247,7 +262,9 @@ events = Table(
     Column("tenant", String, nullable=False),
     Column("type", String, nullable=False),
     Column("at", BigInteger, nullable=False),
-    Column("body", String, nullable=False),  # canonical JSON; holds run_id, seq, type and at too, so that the hash covers them
+    Column(
+        "body", String, nullable=False
+    ),  # canonical JSON; holds run_id, seq, type and at too, so that the hash covers them
     Column("prev", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),  # SHA-256(0x00 || prev || body)
 )

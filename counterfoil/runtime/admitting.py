@@ -1,4 +1,4 @@
-"""Steps 1 to 5 of the call path: name, visibility, scopes, arguments, policy. Pure decisions; the first no is raised."""
+"""Steps 1 to 5 of the call path: name, visibility, scopes, arguments, policy. Pure; the first no is raised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from .case import Admitted
 from .refusal import refuse
 from .views import Next
 
-SERVER_AUTHORITY = Decision(Verdict.ALLOW, Assurance.NONE, "server:probe", "A probe asks under the server's own authority.")
+SERVER_AUTHORITY = Decision(
+    Verdict.ALLOW, Assurance.NONE, "server:probe", "A probe asks under the server's own authority."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,11 @@ class Admission:
             raise refuse(
                 ErrorCode.NOT_READ_ONLY,
                 f"{request.tool} has effect '{entry.contract.gate.effect}'; tool_read takes reads only. Use tool_call.",
-                Next("tool_call", {"name": request.tool, "schema_digest": entry.contract.short_digest}, "Call it as what it is."),
+                Next(
+                    "tool_call",
+                    {"name": request.tool, "schema_digest": entry.contract.short_digest},
+                    "Call it as what it is.",
+                ),
             )
         if not request.dry_run:
             self._check_digest(entry, request)
@@ -66,7 +72,10 @@ class Admission:
         inner = request.route in {Route.PROBE, Route.COMPENSATION}
         if entry is not None and inner:
             return entry
-        if entry is None or self.catalogue.sight(request.tool, request.principal, self.policy, request.version) is Sight.UNKNOWN:
+        if (
+            entry is None
+            or self.catalogue.sight(request.tool, request.principal, self.policy, request.version) is Sight.UNKNOWN
+        ):
             raise self._unknown(request)
         return entry
 

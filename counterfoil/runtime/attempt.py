@@ -74,9 +74,7 @@ def timed_out(contract: Contract, timeout_s: float) -> Outcome[Any]:
 def gave_up(contract: Contract, message: str, reason: str) -> Outcome[Any]:
     """No answer came."""
     if contract.is_read:
-        return Outcome(
-            OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent.UNKNOWN, details={"reason": reason}
-        )
+        return Outcome(OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent.UNKNOWN, details={"reason": reason})
     return Outcome(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN, details={"reason": reason})
 
 
@@ -85,9 +83,7 @@ def raised(contract: Contract, error: BaseException) -> Outcome[Any]:
     if isinstance(error, LeaseLostError):
         return Outcome.unavailable(str(error))
     if isinstance(error, CallStoppedError):
-        return Outcome(
-            OutcomeClass.PERMANENT_FAILURE, message=str(error), sent=Sent.NO, code=ErrorCode.CANCELLED
-        )
+        return Outcome(OutcomeClass.PERMANENT_FAILURE, message=str(error), sent=Sent.NO, code=ErrorCode.CANCELLED)
     message = f"{type(error).__name__}: {error}"
     if not contract.is_read:
         return Outcome(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN, details={"reason": "raised"})

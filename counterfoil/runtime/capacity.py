@@ -1,4 +1,4 @@
-"""How much runs at once in this process: per tool, per pool, and in worker threads. Apart from conflicts over resources.
+"""How much runs at once in this process: per tool, per pool, in worker threads. Conflicts over resources are apart.
 
 A slot is taken before T1 and given back when the handler has really ended, so that a handler that outlives its
 deadline keeps its slot.

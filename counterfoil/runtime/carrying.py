@@ -49,7 +49,9 @@ class Carrier:
         timeout_s = known.contract.limits.timeout_s
         self._parts.crossed.add(case.call_id)
         call = self._call(case, timeout_s)
-        case.running = Running(Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s))
+        case.running = Running(
+            Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s)
+        )
         if case.gone and known.contract.is_read:
             case.running.stop_read()
         return case.running
@@ -76,9 +78,7 @@ class Carrier:
         """The settlement of an outcome, sealed and redacted."""
         parts = self._parts
         keeper = parts.keeper(case.call_id, case.principal.tenant)
-        return settlement_of(
-            case.known.contract, outcome, keeper, parts.clock.now(), parts.settings.output_bytes, by
-        )
+        return settlement_of(case.known.contract, outcome, keeper, parts.clock.now(), parts.settings.output_bytes, by)
 
     async def record(self, case: Case, fact: Callable[[], Fact[Any]]) -> Any:  # noqa: ANN401 (a fact's own answer)
         """Record what must not be lost: kept and tried again until the ledger takes it."""
@@ -98,9 +98,7 @@ class Carrier:
     ) -> None:
         done: SettleResult = await self.record(
             case,
-            lambda: settle(
-                row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended
-            ),
+            lambda: settle(row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended),
         )
         case.waits_for_ledger = False
         self._parts.crossed.discard(case.call_id)
@@ -114,13 +112,13 @@ class Carrier:
         if outcome.kind is not OutcomeClass.RETRYABLE_FAILURE or (case.gone and case.known.contract.is_read):
             return None
         left = self.time_left(case, started)
-        decision = next_attempt(case.known.contract.limits.retry, attempts, left, outcome.after_s, self._parts.chance())
+        decision = next_attempt(case.known.contract.retry, attempts, left, outcome.after_s, self._parts.chance())
         return self._parts.clock.now() + micros(decision.after_s) if isinstance(decision, Again) else None
 
     def time_left(self, case: Case, started: float) -> float:
         """What is left of the one budget of time of all attempts, in seconds."""
-        limits = case.known.contract.limits
-        return started + time_budget(limits.retry, limits.timeout_s) - self._parts.clock.monotonic()
+        contract = case.known.contract
+        return started + time_budget(contract.retry, contract.limits.timeout_s) - self._parts.clock.monotonic()
 
     async def _watch(self, case: Case, running: Running, generation: int) -> None:
         """See a handler that was given up at its deadline to its end; what it brings is evidence."""

@@ -1,10 +1,10 @@
 """The one path of a call. Every route takes it, and no other code reaches an adapter.
 
-    request --> admit --> propose (a person decides; a decision resumes it) --+
-                  |                                                           |
-                  +--> read (closed world: one fact) --> answer               |
-                  +--> send (wait, T1) <--------------------------------------+
-                         +--> carry (adapter, T2) --> again? --> answer
+request --> admit --> propose (a person decides; a decision resumes it) --+
+              |                                                           |
+              +--> read (closed world: one fact) --> answer               |
+              +--> send (wait, T1) <--------------------------------------+
+                     +--> carry (adapter, T2) --> again? --> answer
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class CallPath:
             return await self._viewer.view(case.row or row, result=result)
 
     def _may_recover(self, case: Case, row: CallRow, started: float) -> bool:
-        retry = case.known.contract.limits.retry
+        retry = case.known.contract.retry
         return row.attempts < retry.attempts and self._carrier.time_left(case, started) > retry.least_s
 
     async def _until(self, not_before: int | None) -> None:
@@ -191,9 +191,7 @@ class CallPath:
         carried, most = parts.take_deliveries(), parts.settings.pending_max
         try:
             result = await parts.ledger.record(
-                lambda: propose(
-                    first.row, first.who, first.arguments, approval, pending_max=most, deliveries=carried
-                )
+                lambda: propose(first.row, first.who, first.arguments, approval, pending_max=most, deliveries=carried)
             )
         except CannotRecordError as error:
             raise cannot_record(error) from None
@@ -255,7 +253,9 @@ class CallPath:
         if Assurance(approval.assurance).strength < needed:
             raise NeedsProposalError(approval)
         terms = Terms(approval.assurance, approval.rule_id, approval.expires_at)
-        digest = self._parts.ledger.mac(PURPOSE, document(row, known.contract, digest_of(known.arguments.digest, row.if_version), terms))
+        digest = self._parts.ledger.mac(
+            PURPOSE, document(row, known.contract, digest_of(known.arguments.digest, row.if_version), terms)
+        )
         if digest != approval.digest:
             raise NeedsProposalError(approval)
         return digest
@@ -332,5 +332,3 @@ def key_conflict(error: IsDuplicateError) -> RefusedError:
 def principal_of(row: CallRow) -> Principal:
     """The grant of a recorded call: who asked, with the scopes of the submission."""
     return Principal(row.tenant, row.subject, row.client, frozenset(json.loads(row.scopes)))
-
-

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from ..registry.vocabulary import REFUSALS, ErrorCode, JsonObject, Meaning, OutcomeClass
 from .views import Next
 
-
 _IN_PROGRESS = Meaning(OutcomeClass.RETRYABLE_FAILURE, retryable=True)
 """What a request that comes too early means; `in_progress` refuses no call."""
 
@@ -36,7 +35,9 @@ class RefusedError(Exception):
         self.reason = reason
 
 
-def refuse(code: ErrorCode, message: str, next_: Next | None = None, rule_id: str | None = None, **details: object) -> RefusedError:
+def refuse(
+    code: ErrorCode, message: str, next_: Next | None = None, rule_id: str | None = None, **details: object
+) -> RefusedError:
     """A refusal to raise; details are JSON values, absent ones are left out."""
     kept: JsonObject = {name: value for name, value in details.items() if value is not None}  # type: ignore[misc]  # JSON by contract
     return RefusedError(Reason(code, message, kept, next_, rule_id))

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from ..canonical import sha256_hex
 from ..ledger.admission import Relation
@@ -154,7 +154,7 @@ class Runtime(Desk):
         except RefusedError as error:
             view = await self._refused_case(case, error.reason)
         except DamagedChainError as error:
-            log.error("the record of a call is damaged: %s", error)
+            log.error("the record of a call is damaged: %s", error)  # noqa: TRY400 (the place in our code says nothing)
             view = self._damaged(case, error)
         except LedgerError as error:
             view = self._refused(case, unreadable(error).reason)
@@ -172,9 +172,7 @@ class Runtime(Desk):
         await asyncio.wait({case.done}, timeout=wait_s)
         if not case.done.done() and case.row is None:
             case.ask_for_row()
-            has_row = asyncio.ensure_future(case.has_row.wait())
-            await asyncio.wait({case.done, has_row}, return_when=asyncio.FIRST_COMPLETED)
-            has_row.cancel()
+            await _either(case.done, case.has_row)
         if case.done.done():
             return case.done.result()
         row = case.row
@@ -198,7 +196,8 @@ class Runtime(Desk):
         if row.state == CallState.AWAITING_APPROVAL:
             at = self._parts.clock.now()
             if key is not None:
-                row = await self._parts.ledger.record(lambda: join_key(row.call_id, key, at)) or row
+                joined = await self._parts.ledger.record(lambda: join_key(duplicate.row.call_id, key, at))
+                row = joined or row
             return await self._viewer.view(row, replayed=True)
         await self._parts.ledger.record(lambda: set_request_open(row.call_id, open_=True))
         still = await self._follower.until_still(row.call_id, self._parts.settings.queue_wait_s)
@@ -247,7 +246,9 @@ class Runtime(Desk):
 
     async def _ask(self, request: CallRequest, about: CallRow) -> CallView:
         """A probe is a governed call of its own, in which `Call` describes the call that it asks about."""
-        case = Case(self._parts.ids.new("call_"), about.action_id, request.principal, request, asked_about=about.call_id)
+        case = Case(
+            self._parts.ids.new("call_"), about.action_id, request.principal, request, asked_about=about.call_id
+        )
         case.listeners = 1
         await self._run(case, self._path.fresh)
         return case.done.result()
@@ -296,7 +297,9 @@ class Runtime(Desk):
 
     def _damaged(self, case: Case, error: DamagedChainError) -> CallView:
         """Its record is damaged: nothing more is done about this call, and nothing is claimed about it."""
-        reason = refuse(ErrorCode.INTERNAL, f"The record of this call is damaged ({error}); a person must look at it.").reason
+        reason = refuse(
+            ErrorCode.INTERNAL, f"The record of this call is damaged ({error}); a person must look at it."
+        ).reason
         view = refused_view(case.request.tool if case.request else "", reason)
         return replace(view, call_id=case.call_id if case.row else None, sent="unknown" if case.row else "no")
 
@@ -354,6 +357,15 @@ class Runtime(Desk):
                 log.warning("the sweep is put off: %s", type(error).__name__)
             except Exception as error:  # noqa: BLE001 (the sweep must outlive any fault; it is logged and the next pass comes)
                 log_fault("a sweep ended", error)
+
+
+async def _either(done: asyncio.Future[CallView], has_row: asyncio.Event) -> None:
+    row = asyncio.ensure_future(has_row.wait())
+    waiting: set[asyncio.Future[Any]] = {done, row}
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        row.cancel()
 
 
 def closing() -> RefusedError:

@@ -201,7 +201,10 @@ class Sender:
             case LateFound():
                 raise MovedOnError(result.row, late=True)
             case OwnerLapsed():
-                raise refuse(ErrorCode.UNAVAILABLE, "This server stood still too long and is taking up its work again. Ask again.")
+                raise refuse(
+                    ErrorCode.UNAVAILABLE,
+                    "This server stood still too long and is taking up its work again. Ask again.",
+                )
 
     async def _look_if_waiting(self, case: Case) -> None:
         """Before it waits for anything: a duplicate or an unresolved neighbour is answered at once."""
@@ -242,7 +245,7 @@ class Sender:
         first = first_record(case, parts, at)
         row = first.row._replace(owner_id=parts.ledger.owner_id)
         try:
-            result = await parts.ledger.record(lambda: enqueue(row, first.who, first.arguments, at))
+            result = await parts.ledger.record(lambda: enqueue(row, first.who, first.arguments))
         except CannotRecordError as error:
             raise cannot_record(error) from None
         if not isinstance(result, CallRow):
@@ -304,4 +307,3 @@ def over_budget(found: OverBudget) -> Exception:
         limit=charge.limit,
         resets_at=rfc3339(charge.resets_at),
     )
-

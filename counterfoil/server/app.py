@@ -52,7 +52,7 @@ class App:
     runtime: Runtime
     local: Principal
 
-    async def call(  # noqa: PLR0913 (the fields of a call)
+    async def call(
         self,
         name: str,
         arguments: JsonValue = None,
@@ -104,9 +104,7 @@ async def open_app(
     try:
         runtime = Runtime(_parts(config, catalogue, policy, ledger, time, serves=role != "cli"))
         await runtime.start(sweeps=role != "cli")
-        shelf = Shelf(
-            catalogue, policy, config.server.visibility == "all", config.server.show_locked
-        )
+        shelf = Shelf(catalogue, policy, config.server.visibility == "all", config.server.show_locked)
         try:
             yield App(config, catalogue, policy, shelf, ledger, runtime, local_principal(config))
         finally:
@@ -179,10 +177,10 @@ def _keys(config: Configuration, references: tuple[str, ...], key: str) -> list[
     try:
         return [resolve(reference, config.path.parent).reveal() for reference in references]
     except SecretError as error:
-        raise ConfigError(config.path, [Problem(key.split(".")[0], key, None, str(error))]) from None
+        raise ConfigError(config.path, [Problem(key.split(".", maxsplit=1)[0], key, None, str(error))]) from None
 
 
-def _parts(  # noqa: PLR0913 (the parts of a process)
+def _parts(
     config: Configuration, catalogue: Catalogue, policy: Policy, ledger: Ledger, clock: Clock, *, serves: bool
 ) -> Parts:
     pools = {

@@ -44,7 +44,7 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ToolDefinitionError as error:
         raise _UnusableModuleError(f"{name}: {error}") from None
-    except Exception as error:  # noqa: BLE001 (somebody else's module: anything can come out of it)
+    except Exception as error:
         raise _UnusableModuleError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 

@@ -49,7 +49,7 @@ def serve(config_path: Path | None, transport: str) -> int:
         code = _complain(str(error), USAGE)
     except LedgerError as error:
         code = _complain(str(error), NO_LEDGER)
-    leave(code)
+    return leave(code)
 
 
 async def _serve(path: Path, wire: Wire) -> int:

@@ -14,7 +14,8 @@ from ..registry.catalogue import Catalogue, Sight
 from ..registry.contract import Contract
 from ..registry.policy import Policy
 from ..registry.principal import Principal
-from .surface.ports import Standing
+from ..registry.vocabulary import Visibility
+from .surface.ports import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Shelf:
         if not query:
             return self._category(principal, category, limit)
         found = self.catalogue.search(query, principal, self.policy, category, limit)
-        contracts = [(self.catalogue.get(hit.name), hit.score) for hit in found.hits]
+        contracts = [(self.catalogue.get(name), score) for name, score in found.hits]
         hits = [Hit(entry.contract, score) for entry, score in contracts if entry is not None]
         return Found((*hits, *self._locked(principal, query, limit - len(hits))), found.more, tuple(found.unmatched))
 
@@ -65,14 +66,17 @@ class Shelf:
         """What its tools/list shows beside the base tools."""
         return self.catalogue.listed(principal, self.policy, everything=self.everything)
 
-    def standing(self, principal: Principal, what: str | Contract) -> str:
-        """Of a name: whether it is listed, callable or unknown. Of a contract: what a call would need."""
-        if isinstance(what, Contract):
-            return self.policy.standing(what, principal)
-        if self.catalogue.sight(what, principal, self.policy) is Sight.UNKNOWN:
-            return Standing.UNKNOWN
-        listed = any(contract.name == what for contract in self.listed(principal))
-        return Standing.LISTED if listed else Standing.UNLISTED
+    def standing(self, principal: Principal, contract: Contract) -> str:
+        """What a call of this tool would need."""
+        return self.policy.standing(contract, principal)
+
+    def place(self, principal: Principal, name: str) -> Place:
+        """Whether a name is in its tools/list, callable all the same, or unknown to it."""
+        entry, sight = self.catalogue.get(name), self.catalogue.sight(name, principal, self.policy)
+        if entry is None or sight is Sight.UNKNOWN:
+            return Place.UNKNOWN
+        listed = self.everything or entry.contract.gate.visibility is Visibility.BASE
+        return Place.LISTED if listed and sight is Sight.SEEN else Place.UNLISTED
 
     def card(self, principal: Principal, name: str) -> JsonObject | None:
         """Everything that it may read about one tool; None if it may not see it."""

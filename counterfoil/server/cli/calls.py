@@ -19,7 +19,7 @@ from ...registry.request import CallRequest
 from . import render
 from .answer import exit_of_call, exit_of_reconcile, part, parts
 from .arguments import parse_json
-from .doors import with_app
+from .doors import account, with_app
 from .exits import Exit, usage
 from .invocation import Invocation
 from .ports import App, View
@@ -121,6 +121,8 @@ def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
     word.check()
     output = None if word.output is None else parse_json(word.output.encode("utf-8", "surrogateescape"), "--output")
 
+    from ...runtime.approvals import Decider  # noqa: PLC0415 (only a person's word needs it)
+
     async def use(app: App) -> Exit:
         view = await app.runtime.reconcile(
             app.local,
@@ -131,7 +133,7 @@ def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
             external_reference=word.external_reference,
             then=word.then,
             expected_version=None,
-            via="cli",
+            person=Decider(account(), "same_user", "cli") if word.resolution else None,
         )
         wire = await _shown(app, invocation, view, render.call_panel)
         return exit_of_reconcile(wire, refused=view.is_error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from ...registry.vocabulary import Assurance, Effect, Verdict
 from .kinds import (
@@ -26,7 +26,6 @@ from .kinds import (
     Seconds,
     Secrets,
     Wait,
-    as_many,
     asks_somebody,
 )
 
