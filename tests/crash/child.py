@@ -14,16 +14,12 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import aiosqlite as _warm  # noqa: F401 # pyright: ignore[reportUnusedImport] (imported once, before the forks)
-import sqlalchemy.ext.asyncio as _warmer  # noqa: F401 # pyright: ignore[reportUnusedImport] (the same)
-
 from counterfoil.ledger import store
 from counterfoil.ledger.store import Ledger
 from counterfoil.runtime.approvals import Decider
 from counterfoil.runtime.clock import MICROSECOND, SystemClock
 from counterfoil.server.app import App, open_app
 
-from . import hands as _hands  # noqa: F401 # pyright: ignore[reportUnusedImport] (the same)
 from .world import die
 
 if TYPE_CHECKING:
@@ -67,6 +63,16 @@ class Mortal:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (the driver's)
         return getattr(self._connection, name)
+
+
+def warm_up(config: Path) -> None:
+    """Do once, before the forks, what every first opening does."""
+
+    async def open_and_close() -> None:
+        async with open_app(config) as app:
+            await app.runtime.status(app.local)
+
+    asyncio.run(open_and_close())
 
 
 def live(channel: socket.socket, request: dict[str, Any]) -> None:

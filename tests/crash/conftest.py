@@ -15,8 +15,8 @@ if sys.platform == "win32":
 
 
 @pytest.fixture(scope="session")
-def _zygote() -> Iterator[Forge]:
-    with zygote() as forge:
+def _zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    with zygote(tmp_path_factory.mktemp("zygote") / "stage") as forge:
         yield forge
 
 

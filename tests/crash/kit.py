@@ -253,13 +253,13 @@ class Forge:
 
 
 @contextmanager
-def zygote() -> Generator[Forge]:
+def zygote(folder: Path) -> Generator[Forge]:
     """A warm parent for as long as the block runs."""
     ours, theirs = socket.socketpair()
     ours.settimeout(LIMIT_S * 2)
     with ours:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.zygote", str(theirs.fileno())],
+            [sys.executable, "-m", "tests.crash.zygote", str(theirs.fileno()), str(Stage.make(folder).config)],
             pass_fds=[theirs.fileno()],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(ROOT)},

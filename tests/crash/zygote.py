@@ -1,7 +1,7 @@
-"""A warm parent that forks servers: `python -m tests.crash.zygote FD`, where FD is one end of a socket.
+"""A warm parent that forks servers: `python -m tests.crash.zygote FD CONFIG`; FD is one end of a socket.
 
 Each request comes with the child's end of a socket of its own and is answered with the child's process id. The parent
-is single-threaded and opens no ledger, so a fork is as good as a start, and takes milliseconds.
+opens an application of its own once, closes it, and is single-threaded from then on: a fork is as good as a start.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any, Final
 
-from .child import live
+from .child import live, warm_up
 
 LIFE_LIMIT_S: Final = 55
 REQUEST_BYTES: Final = 65_536
@@ -53,4 +54,5 @@ def _be_child(handle: int, request: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    warm_up(Path(sys.argv[2]))
     main(socket.socket(fileno=int(sys.argv[1])))
