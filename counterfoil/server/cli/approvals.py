@@ -43,7 +43,7 @@ def show_all(invocation: Invocation, *, pending_only: bool) -> int:
     """List proposals."""
 
     async def use(app: App) -> list[Mapping[str, Any]]:
-        return [view.wire() for view in await app.runtime.approvals(None, pending_only=pending_only)]
+        return [view.wire() for view in await app.runtime.approvals(pending_only=pending_only)]
 
     views = with_app(invocation, use)
     Screen.of(invocation).answer({"approvals": views}, render.approvals_table(views))
@@ -71,7 +71,7 @@ def decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
 
 
 async def _decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
-    from ...runtime.approvals import Decider  # noqa: PLC0415 (only a decision needs it)
+    from ...runtime.desk import Decider  # noqa: PLC0415 (only a decision needs it)
 
     screen = Screen.of(invocation)
     async with opened(invocation) as app:

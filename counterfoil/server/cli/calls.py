@@ -16,10 +16,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...registry.request import CallRequest
+from ...runtime.desk import Decider
 from . import render
 from .answer import exit_of_call, exit_of_reconcile, part, parts
 from .arguments import parse_json
-from .doors import with_app
+from .doors import account, with_app
 from .exits import Exit, usage
 from .invocation import Invocation
 from .ports import App, View
@@ -105,9 +106,7 @@ def status(invocation: Invocation, call_id: str | None, wait_s: float) -> int:
     """Show one call, or what is open."""
 
     async def use(app: App) -> Exit:
-        view = await app.runtime.status(
-            app.local, **_named(call_id), after_seq=0 if call_id else None, offset=None, wait_s=wait_s
-        )
+        view = await app.runtime.status(app.local, **_named(call_id), wait_s=wait_s)
         wire = await _shown(app, invocation, view, _one if call_id else _open)
         if view.is_error:
             return Exit.NO
@@ -130,8 +129,7 @@ def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
             output=output,
             external_reference=word.external_reference,
             then=word.then,
-            expected_version=None,
-            via="cli",
+            person=Decider(account(), "same_user", "cli") if word.resolution else None,
         )
         wire = await _shown(app, invocation, view, render.call_panel)
         return exit_of_reconcile(wire, refused=view.is_error)

@@ -9,6 +9,7 @@ from ...canonical import JsonObject, JsonValue
 from ...registry.contract import Contract
 from ...registry.principal import Principal
 from ...registry.request import CallRequest
+from ...runtime.desk import Decider
 
 if TYPE_CHECKING:
     from ...registry.policy import Policy
@@ -35,17 +36,6 @@ class View(Protocol):
         ...
 
 
-class Decider(Protocol):
-    """Who decided, how surely that is known, and by what way."""
-
-    @property
-    def by(self) -> str: ...  # noqa: D102 (the class says it)
-    @property
-    def strength(self) -> str: ...  # noqa: D102
-    @property
-    def via(self) -> str: ...  # noqa: D102
-
-
 class Runtime(Protocol):
     """The doors of the runtime that commands use."""
 
@@ -53,15 +43,13 @@ class Runtime(Protocol):
         """The one call path."""
         ...
 
-    async def status(  # noqa: PLR0913 (the fields of the request)
+    async def status(
         self,
         principal: Principal,
         *,
         call_id: str | None,
         run_id: str | None,
-        after_seq: int | None,
-        offset: int | None,
-        wait_s: float | None,
+        wait_s: float,
     ) -> View:
         """One call with its events, or what is open."""
         ...
@@ -77,8 +65,7 @@ class Runtime(Protocol):
         output: JsonValue,
         external_reference: str | None,
         then: str | None,
-        expected_version: int | None,
-        via: str,
+        person: Decider | None,
     ) -> View:
         """Find out what happened, or record a person's word."""
         ...
@@ -89,8 +76,8 @@ class Runtime(Protocol):
         """Record a decision."""
         ...
 
-    async def approvals(self, principal: Principal | None, *, pending_only: bool) -> Sequence[View]:
-        """Proposals; of everybody if no principal is named."""
+    async def approvals(self, *, pending_only: bool) -> Sequence[View]:
+        """Everybody's proposals."""
         ...
 
     async def approval(self, approval_id: str) -> View:
