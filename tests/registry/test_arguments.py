@@ -93,8 +93,12 @@ def test_no_arguments_are_an_empty_object() -> None:
 
 
 def test_order_spacing_stated_defaults_and_ten_point_zero_make_no_other_digest() -> None:
-    texts = [b'{"older_than":0,"filter":{"tag":"x","flag":true}}', b' { "filter" : {"flag":true, "tag":"\\u0078"} } ',
-             b'{"filter":{"tag":"x","flag":true},"older_than":0.0}', b'{"filter":{"tag":"x","flag":true},"older_than":0e5}']  # fmt: skip
+    texts = [
+        b'{"older_than":0,"filter":{"tag":"x","flag":true}}',
+        b' { "filter" : {"flag":true, "tag":"\\u0078"} } ',
+        b'{"filter":{"tag":"x","flag":true},"older_than":0.0}',
+        b'{"filter":{"tag":"x","flag":true},"older_than":0e5}',
+    ]
     assert len({digest(PURGE, parse(text)) for text in texts}) == 1
     assert digest(PURGE, {"older_than": 10.0}) == digest(PURGE, {"older_than": 10}) != digest(PURGE, {"older_than": 11})
 

@@ -99,6 +99,7 @@ def test_integers_stay_exact_and_escaped_pairs_become_one_character() -> None:
 def test_depth_is_bounded_exactly_and_strings_do_not_count() -> None:
     assert parse(b"[" * 64 + b"]" * 64)
     assert parse(b'["' + b"[{" * 500 + b'", "\\"[[[[", "\\\\"' + b",[]" * 100 + b"]")
+    assert parse(b'["' + b"[" * 200_000 + b'\\"[' * 3 + b'","' + b"," * 200_000 + b'"]', Bounds(nodes=3))
     assert refusal(b'{"a":' * 65 + b"1" + b"}" * 65).path == "/a" * 64
     assert refusal(b'{"p":[1,2,' + b'[{"k":' * 40 + b"1" + b"}]" * 40 + b"]}").path.startswith("/p/2/0/k/0/k")
     assert parse(b"[" + b",".join([b"[{}]"] * 5000) + b"]", Bounds(depth=3))
