@@ -177,7 +177,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
 
 
 def decide(approval_id: str, decision: Decision) -> Fact[Decided | NotDecided]:
-    """One decision about one proposal. Approved, its call is queued and any server that knows the tool carries it on."""
+    """One decision about one proposal. Approved, its call is queued for any server that knows the tool."""
     found = yield from one(SELECT_APPROVAL, approval_id=approval_id)
     if found is None:
         return NotDecided("unknown", None)

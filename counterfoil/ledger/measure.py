@@ -170,7 +170,8 @@ async def _bare(path: Path, concurrency: int, count: int, durability: migrations
     thread.start()
     names = (*_CALL, "call_id", "run_id", "head", "owner_id")
     insert_call = f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 (constants)
-    insert_event = "INSERT INTO events (run_id, seq, call_id, tenant, type, at, body, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    columns = "run_id, seq, call_id, tenant, type, at, body, prev, hash"
+    insert_event = f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 (constants)
     settle_call = (
         "UPDATE calls SET state = ?, outcome = ?, sent = ?, settled_at = ?, seq = ?, head = ? "
         "WHERE call_id = ? AND generation = 1 AND state = 'dispatched'"

@@ -92,7 +92,7 @@ class CallRow(NamedTuple):
 
     @property
     def is_unresolved(self) -> bool:
-        """True while an effect of this call may exist that nobody knows of, also while a second sending is waited for."""
+        """True while an effect of it may exist that nobody knows of, also while it waits to be sent again."""
         return self.state in UNRESOLVED or (self.state in {"queued", "awaiting_approval"} and self.sent == "unknown")
 
 
@@ -124,12 +124,12 @@ class AttemptRow(NamedTuple):
     owner_id: str
     dispatched_at: int
     hard_deadline_at: int | None
-    settled_at: int | None
-    outcome: str | None
-    sent: str | None
-    handler_ended_at: int | None
-    late: str | None
-    late_payload: str | None
+    settled_at: int | None = None
+    outcome: str | None = None
+    sent: str | None = None
+    handler_ended_at: int | None = None
+    late: str | None = None
+    late_payload: str | None = None
 
 
 SELECT_ATTEMPT: Sql[AttemptRow] = Sql(

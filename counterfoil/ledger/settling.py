@@ -149,9 +149,8 @@ def observe(
         dispatched_at=row.created_at,
         **_outcome(settlement),
     )
-    crossing = AttemptRow(
-        row.call_id, 1, owner_id, row.created_at, None, settlement.at, settlement.outcome, settlement.sent, settlement.at, None, None
-    )  # fmt: skip
+    at, ended = row.created_at, settlement.at
+    crossing = AttemptRow(row.call_id, 1, owner_id, at, None, ended, settlement.outcome, settlement.sent, ended)
     yield from change(INSERT_ATTEMPT, **crossing._asdict())
     if row.key is not None:
         yield from bind_key(made, row.key, settlement.at)

@@ -89,7 +89,7 @@ class Desk:
     async def cancel(
         self, principal: Principal, *, call_id: str | None = None, run_id: str | None = None, reason: str | None = None
     ) -> CallView | PlainView:
-        """Before T1 a call settles as cancelled; after it a flag is set and a read is stopped; a write goes to its end."""
+        """Before T1 a call settles as cancelled; after it a flag is set, a read is stopped, a write goes to its end."""
         try:
             row = await self._mine(principal, call_id or run_id or "")
             at, why = self._desk.clock.now(), redact_text(reason or "")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from counterfoil.ledger.store import Ledger, LedgerSettings
 
 
@@ -39,7 +40,7 @@ async def open_ledger(tmp_path: Path, clock: Clock) -> AsyncIterator[OpenLedger]
     """Open a ledger in this test's folder; every one is closed at the end."""
     opened: list[Ledger] = []
 
-    async def open_one(**settings: Any) -> Ledger:  # noqa: ANN401 (any setting)
+    async def open_one(**settings: Any) -> Ledger:
         chosen: dict[str, Any] = {"url": "sqlite+aiosqlite:///ledger.db", "base": tmp_path, "clock": clock}
         ledger = await Ledger.open(LedgerSettings(**{**chosen, **settings}))
         opened.append(ledger)

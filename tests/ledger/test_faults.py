@@ -36,7 +36,7 @@ async def attempt(ledger, name, size=10):
 """
 
 
-def run(path: Path, code: str, *, warnings: str = "error") -> Any:  # noqa: ANN401 (what the child printed)
+def run(path: Path, code: str, *, warnings: str = "error") -> Any:
     done = subprocess.run(
         [sys.executable, "-W", warnings, "-c", _PRELUDE + code, str(path)],
         capture_output=True, check=False, timeout=60, text=True,

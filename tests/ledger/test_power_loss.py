@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from counterfoil.ledger import migrations, owners
 from counterfoil.ledger.chain import Head, append
 from counterfoil.ledger.events import EventType
@@ -73,5 +74,3 @@ def recovered(folder: Path, log: bytes) -> int:
     assert [row.removeprefix("own-") for row in rows] == [run.removeprefix("run-") for run in runs]
     assert verify_database(path).ok
     return len(runs)
-
-

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from counterfoil.ledger import keyring, migrations, owners
 from counterfoil.ledger.backup import backup
 from counterfoil.ledger.chain import Head, append
@@ -68,7 +69,7 @@ class Child:
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
-    def said(self) -> Any:  # noqa: ANN401 (what the child printed)
+    def said(self) -> Any:
         assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
@@ -115,7 +116,9 @@ async def test_neighbours_write_while_backups_are_taken_and_nobody_meets_a_lock(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
-async def test_an_owner_killed_is_declared_at_once_and_a_stopped_one_only_after_its_lease(open_ledger: OpenLedger) -> None:
+async def test_an_owner_killed_is_declared_at_once_and_a_stopped_one_only_after_its_lease(
+    open_ledger: OpenLedger,
+) -> None:
     ledger = await open_ledger(lease_s=8)
     killed, stopped = Child(ledger.path, "killed", 0), Child(ledger.path, "stopped", 0)
     killed.go()

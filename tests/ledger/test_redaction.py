@@ -8,6 +8,9 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from counterfoil.canonical import JsonValue, canonical
 from counterfoil.ledger import sealing
 from counterfoil.ledger.chain import Head, append
@@ -15,8 +18,6 @@ from counterfoil.ledger.events import EventType
 from counterfoil.ledger.export import export
 from counterfoil.ledger.redact import LIMIT_BYTES, project, redact_text
 from counterfoil.ledger.store import Ledger
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytestmark = pytest.mark.anyio
 KEY = b"k" * 32
@@ -138,7 +139,10 @@ async def test_no_canary_reaches_the_disk_or_an_export(ledger: Ledger) -> None:
     async with asyncio.timeout(30):
         sealed = ledger.seal(payload_id="p", call_id="c", tenant="t", kind="arguments", content=content)
         await ledger.record(lambda: sealing.store(sealed))
-        data: Any = {"arguments": ledger.project(value, ["/marked"]), "message": redact_text(f"refused: token={CANARY}")}
+        data: Any = {
+            "arguments": ledger.project(value, ["/marked"]),
+            "message": redact_text(f"refused: token={CANARY}"),
+        }
         head = Head.new("run_1")
         await ledger.record(lambda: append(head, tenant="t", call_id="c", type=EventType.DISPATCHED, at=1, data=data))
         assert await ledger.open_payload("p") == content

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from sqlalchemy import Column, MetaData, String, Table, bindparam, func, select
+
 from counterfoil.ledger.errors import CannotRecordError, Reason
 from counterfoil.ledger.sql import Fact, Sql, change, one
 from counterfoil.ledger.writer import Writer
-from sqlalchemy import Column, MetaData, String, Table, bindparam, func, select
 
 pytestmark = pytest.mark.anyio
 
@@ -216,7 +217,9 @@ async def test_close_stores_what_waits_and_refuses_what_comes_later(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the death is the test
-async def test_a_writer_that_dies_fails_what_waits_and_what_comes(path: Path, lock: Callable[[], sqlite3.Connection]) -> None:
+async def test_a_writer_that_dies_fails_what_waits_and_what_comes(
+    path: Path, lock: Callable[[], sqlite3.Connection]
+) -> None:
     writer = await Writer.open(path, lambda: connect(path), busy_s=20)
     held = lock()
     async with asyncio.timeout(30):

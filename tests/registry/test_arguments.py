@@ -226,14 +226,14 @@ def test_references_that_go_round_on_one_value_are_refused_or_ignored() -> None:
     assert refusal(schema, {"x": {}}).problems
 
 
-def _deep() -> Any:  # noqa: ANN401 (made up of lists)
+def _deep() -> Any:
     value: Any = []
     for _ in range(1000):
         value = [value]
     return value
 
 
-def _bomb() -> Any:  # noqa: ANN401 (made up of lists)
+def _bomb() -> Any:
     value: Any = []
     for _ in range(60):
         value = [value, value]
@@ -299,7 +299,7 @@ ARGUMENTS: st.SearchStrategy[Any] = st.fixed_dictionaries(
 
 @settings(deadline=None, max_examples=300)
 @given(ARGUMENTS | JSON)
-def test_whatever_comes_is_refused_or_equal_to_what_was_sent_and_effective_twice_is_the_same(value: Any) -> None:  # noqa: ANN401 (drawn)
+def test_whatever_comes_is_refused_or_equal_to_what_was_sent_and_effective_twice_is_the_same(value: Any) -> None:
     try:
         made = effective(NUMBERS, value)
     except InvalidArgumentsError as error:

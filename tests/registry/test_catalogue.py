@@ -23,6 +23,7 @@ NO_WRITES = Policy([Rule(id="no", verdict=Verdict.DENY, effect=Effect.WRITE, sub
 
 class Hands:
     hard_deadline = False
+    blocking = False
 
     async def ready(self) -> None:
         """Always ready."""

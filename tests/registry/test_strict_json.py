@@ -30,7 +30,7 @@ def refusal(data: bytes, bounds: Bounds | None = None) -> StrictJsonError:
 
 @settings(deadline=None)
 @given(VALUES, st.booleans(), st.sampled_from([None, 1]))
-def test_every_json_value_is_read_as_it_was_written(value: JsonValue, ascii_only: bool, indent: int | None) -> None:  # noqa: FBT001 (drawn)
+def test_every_json_value_is_read_as_it_was_written(value: JsonValue, ascii_only: bool, indent: int | None) -> None:
     assert parse(json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode()) == value
 
 

@@ -23,7 +23,7 @@ from counterfoil.registry.request import CallRequest
 from counterfoil.registry.strict_json import Bounds
 from counterfoil.registry.vocabulary import Effect
 from counterfoil.server.mcp import Surface
-from counterfoil.server.surface import Asked, Standing
+from counterfoil.server.surface import Asked, Place
 
 CANARY = "canary-77e1"
 CALL_VIEW: JsonObject = {
@@ -180,13 +180,13 @@ class Catalogue:
         }
         return [contract(name, outputs.get(name)) for name in reversed(self.names) if principal.holds(name)]
 
-    def standing(self, principal: Principal, name: str) -> Standing:
+    def place(self, principal: Principal, name: str) -> Place:
         if name in {"absent", "foreign"}:
-            return Standing.UNKNOWN
-        return Standing.LISTED if name in self.names and principal.holds(name) else Standing.UNLISTED
+            return Place.UNKNOWN
+        return Place.LISTED if name in self.names and principal.holds(name) else Place.UNLISTED
 
     def card(self, principal: Principal, name: str) -> JsonObject | None:
-        return {"name": name} if self.standing(principal, name) is not Standing.UNKNOWN else None
+        return {"name": name} if self.standing(principal, name) is not Place.UNKNOWN else None
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ async def status(_arguments: JsonValue, _asked: Asked) -> Answer:
     raise RuntimeError(CANARY)
 
 
-def surface(desk: Desk, principal: Principal = ME, **more: Any) -> Surface:  # noqa: ANN401 (Surface's own)
+def surface(desk: Desk, principal: Principal = ME, **more: Any) -> Surface:
     return Surface(
         name="kit",
         version="1",
