@@ -15,7 +15,6 @@ from ..registry.contract import Contract
 from ..registry.outcome import Outcome, Probe
 from ..registry.vocabulary import ErrorCode, JsonObject, OutcomeClass, Sent
 
-
 STOP_S: Final = 1.0
 """How long a read that was told to stop may take to do so."""
 
