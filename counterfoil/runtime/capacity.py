@@ -55,7 +55,7 @@ class Capacity:
         return Slot(held)
 
     def start(self, contract: Contract, now: float) -> float:
-        """Count one start against the rates of tool and pool; one that comes too early is not counted: how long to wait."""
+        """Count one start against the rates of tool and pool; one that comes too early is told how long to wait."""
         rates = self._rates(contract)
         wait = max((rate.retry_after(now) for rate in rates), default=0.0)
         if wait == 0.0:
