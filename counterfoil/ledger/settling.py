@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from sqlalchemy import bindparam, delete
 
@@ -329,4 +329,4 @@ def _text(value: object) -> str | None:
 
 
 def _object(value: Any) -> JsonObject | None:  # noqa: ANN401 (JSON)
-    return value if isinstance(value, dict) else None
+    return cast("JsonObject", value) if isinstance(value, dict) else None

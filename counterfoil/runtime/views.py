@@ -188,7 +188,10 @@ class PlainView:
 
     def wire(self) -> JsonObject:
         """As the wire has it."""
-        return self.body | ({"error": self.error.wire()} if self.error else {})
+        shown: JsonObject = dict(self.body)
+        if self.error is not None:
+            shown["error"] = self.error.wire()
+        return shown
 
 
 def how_to_decide(row: ApprovalRow) -> str:
