@@ -71,7 +71,7 @@ def decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
 
 
 async def _decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
-    from ...runtime.desk import Decider  # noqa: PLC0415 (only a decision needs it)
+    from ...runtime.approvals import Decider  # noqa: PLC0415 (only a decision needs it)
 
     screen = Screen.of(invocation)
     async with opened(invocation) as app:

@@ -16,7 +16,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...registry.request import CallRequest
-from ...runtime.desk import Decider
+from ...runtime.approvals import Decider
 from . import render
 from .answer import exit_of_call, exit_of_reconcile, part, parts
 from .arguments import parse_json

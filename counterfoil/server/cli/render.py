@@ -5,6 +5,7 @@ These take the wire form of a view, so that a person and a program are shown the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,6 +23,15 @@ _STYLES: Final = {
     "destructive": "red", "ambiguous": "yellow", "awaiting_reconciliation": "yellow", "awaiting_approval": "yellow",
     "pending": "yellow", "retryable_failure": "yellow", "partial": "yellow", "unknown": "yellow", "write": "yellow",
 }  # fmt: skip
+
+
+_UNTOLD: Final = frozenset(
+    {
+        *("run_id", "seq", "type", "at", "call_id", "tenant"),  # the line or its heading has them
+        *("commitment", "args_digest", "output", "expires_at", "execute_until", "client", "route"),  # `--json` has them
+    }
+)
+_LONG_HEX: Final = re.compile(r"([0-9a-f]{8})[0-9a-f]{24,}")
 
 
 def word(value: object) -> Text:
@@ -44,6 +54,15 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
 def data(value: object) -> Text:
     """A JSON value, readable."""
     return Text(visible_json(value), overflow="fold")
+
+
+def headed(heading: str, text: str) -> Table:
+    """A short heading and a text that wraps beside it."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=9, style="bold cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(heading, Text(visible(text)))
+    return grid
 
 
 def call_panel(view: View) -> RenderableType:
@@ -125,14 +144,12 @@ def timeline(events: Iterable[View]) -> Table:
     return table
 
 
-_SAID: Final = frozenset({"run_id", "seq", "type", "at", "call_id", "tenant"})  # the line or its heading has them
-
-
 def _brief(content: View) -> str:
-    simple = ((name, value) for name, value in content.items() if not isinstance(value, dict | list))
-    return visible(
-        ", ".join(f"{name}={value}" for name, value in simple if name not in _SAID and value not in (None, ""))
-    )
+    simple = {
+        name: value for name, value in content.items() if not isinstance(value, dict | list) and value not in (None, "")
+    }
+    told = (f"{name}={value}" for name, value in simple.items() if name not in _UNTOLD)
+    return _LONG_HEX.sub(r"\1…", visible(", ".join(told)))
 
 
 def approvals_table(views: Iterable[View]) -> RenderableType:
