@@ -92,9 +92,8 @@ def call_panel(view: View) -> RenderableType:
     if view.get("truncated"):
         parts += [Text("output is larger than shown", style="dim"), data(view["truncated"])]
     title = f"{view.get('tool')} {view.get('version') or ''}".strip()
-    return Panel(
-        Group(*parts), title=Text(visible(title)), subtitle=Text(visible(str(view.get("call_id")))), expand=False
-    )
+    subtitle = Text(visible(str(view["call_id"]))) if view.get("call_id") else None
+    return Panel(Group(*parts), title=Text(visible(title)), subtitle=subtitle, expand=False)
 
 
 def _dry_run_panel(view: View) -> RenderableType:
@@ -116,10 +115,7 @@ def _error_line(error: View | None) -> Text | None:
 def _approval_line(approval: View | None) -> Text | None:
     if not approval:
         return None
-    how = f"  {approval['how']}" if approval.get("how") else ""
-    return Text(
-        visible(f"{approval.get('approval_id')} needs {approval.get('assurance')}: {approval.get('reason')}{how}")
-    )
+    return Text(visible(f"{approval.get('approval_id')} needs {approval.get('assurance')}: {approval.get('reason')}"))
 
 
 def _evidence_line(evidence: View) -> Text | None:
@@ -152,15 +148,24 @@ def _brief(content: View) -> str:
     return _LONG_HEX.sub(r"\1…", visible(", ".join(told)))
 
 
-def approvals_table(views: Iterable[View]) -> RenderableType:
-    """What waits for a decision, one line each."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("approval", "state", "tool", "effect", "asked by", "needs", "expires"):
-        table.add_column(heading, overflow="fold")
-    for view in views:
-        names = ("approval_id", "state", "tool", "effect", "requester", "assurance", "expires_at")
-        table.add_row(*(word(view.get(name)) for name in names))
-    return table if table.row_count else Text("Nothing waits for a decision.")
+def approvals_list(views: Iterable[View]) -> RenderableType:
+    """What waits for a decision, two lines each, so that an id can be copied whole at any width."""
+    lines = [line for view in views for line in _approval_lines(view)]
+    return Group(*lines) if lines else Text("Nothing waits for a decision.")
+
+
+def _approval_lines(view: View) -> Iterable[Text]:
+    names = ("approval_id", "state", "effect", "tool")
+    yield Text("  ").join(word(view.get(name)) for name in names)
+    asked = (
+        f"  asked by {view.get('requester')}, needs {view.get('assurance')}, expires {_second(view.get('expires_at'))}"
+    )
+    yield Text(visible(asked), style="dim")
+
+
+def _second(at: object) -> str:
+    """An RFC 3339 time, to the second."""
+    return f"{str(at)[:19]}Z".replace("T", " ")
 
 
 def approval_panel(view: View, arguments: object, recovery: str | None) -> RenderableType:
@@ -176,7 +181,7 @@ def approval_panel(view: View, arguments: object, recovery: str | None) -> Rende
             ("rule", _rule_line(part(view, "rule"))),
             ("needs", view.get("assurance")),
             ("call", view.get("call_id")),
-            ("expires", view.get("expires_at")),
+            ("expires", _second(view.get("expires_at"))),
             (
                 "decided",
                 f"by {decided.get('by')}, {decided.get('strength')}, via {decided.get('via')}" if decided else None,

@@ -149,7 +149,9 @@ class Stage:
 
 
 def _leaf(error: Exception) -> Exception:
-    return _leaf(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+    if isinstance(error, ExceptionGroup):
+        return _leaf(cast("ExceptionGroup[Exception]", error).exceptions[0])
+    return error
 
 
 @asynccontextmanager
