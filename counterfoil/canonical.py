@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, cast
 
 import rfc8785
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 MAX_DEPTH: Final = 200

@@ -66,7 +66,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class OwnerLapsed:
-    """This process stood still so long that another one declared its lease lapsed: it must register anew."""
+    """The process stood still so long that another one declared its lease lapsed: it must register anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,10 @@ def find_duplicate(who: Neighbours) -> Fact[Duplicate | None]:
             return (yield from _by_key(bound, who))
     if who.is_read or not who.direct:
         return None
+    return (yield from _among_waiting(who)) or (yield from _among_undelivered(who))
+
+
+def _among_waiting(who: Neighbours) -> Fact[Duplicate | None]:
     waiting = yield from fetch(SELECT_WAITING, tenant=who.tenant, subject=who.subject, tool=who.tool)
     for row in waiting:
         if row.route != "direct" or row.args_digest != who.args_digest:
@@ -138,6 +142,10 @@ def find_duplicate(who: Neighbours) -> Fact[Duplicate | None]:
             return Duplicate(Relation.JOIN, row)
         if row.state == CallState.QUEUED and same_key:
             return Duplicate(Relation.IN_PROGRESS, row)
+    return None
+
+
+def _among_undelivered(who: Neighbours) -> Fact[Duplicate | None]:
     if who.key is not None:
         return None
     same = yield from fetch(

@@ -83,7 +83,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """This decision won."""
+    """The decision won."""
 
     row: CallRow
     approval: ApprovalRow
@@ -111,7 +111,7 @@ _PENDING: Sql[tuple[int]] = Sql(
 )
 
 
-def propose(  # noqa: PLR0913 (one fact, one transaction)
+def propose(
     row: CallRow,
     who: Neighbours,
     arguments: Sealed,
@@ -177,7 +177,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
 
 
 def decide(approval_id: str, decision: Decision) -> Fact[Decided | NotDecided]:
-    """One decision about one proposal. Approved, its call is queued and any server that knows the tool carries it on."""
+    """One decision about one proposal. Approved, its call is queued for any server that knows the tool."""
     found = yield from one(SELECT_APPROVAL, approval_id=approval_id)
     if found is None:
         return NotDecided("unknown", None)
@@ -255,7 +255,9 @@ def withdraw(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None
     return done
 
 
-def refuse_waiting(call_id: str, code: str, outcome: str, message: str, details: JsonObject, at: int) -> Fact[CallRow | None]:  # noqa: PLR0913
+def refuse_waiting(
+    call_id: str, code: str, outcome: str, message: str, details: JsonObject, at: int
+) -> Fact[CallRow | None]:
     """A call that has a row but may not be sent after all: refused, with the rule that says so. None if it moved."""
     row = yield from get_call(call_id)
     if row is None or row.state not in {CallState.AWAITING_APPROVAL, CallState.QUEUED}:
@@ -294,7 +296,7 @@ def _carry_out(row: CallRow, approval: ApprovalRow, decision: Decision) -> Fact[
     )
 
 
-def _refuse(  # noqa: PLR0913 (columns)
+def _refuse(
     row: CallRow,
     event: EventType,
     at: int,

@@ -1,4 +1,4 @@
-"""T1: the durable record of an attempt, committed before the tool's code runs, with every guard in the same transaction.
+"""T1: the durable record of an attempt, committed before the tool's code runs, every guard in the same transaction.
 
 `dispatch_new` makes a direct call's first row; `dispatch_queued` sends a call that already has one (decided, retried,
 resent, or told to its caller as queued). `enqueue` gives a call its row while it still waits.
@@ -144,7 +144,9 @@ def look(who: Neighbours, keys: Sequence[str]) -> Fact[Duplicate | Unresolved | 
     return (yield from _neighbours(who, keys))
 
 
-def dispatch_new(row: CallRow, who: Neighbours, arguments: Sealed, attempt: Attempt) -> Fact[Dispatched | NotDispatched]:
+def dispatch_new(
+    row: CallRow, who: Neighbours, arguments: Sealed, attempt: Attempt
+) -> Fact[Dispatched | NotDispatched]:
     """T1 of a call that has no row yet."""
     yield from mark_delivered(attempt.deliveries)
     if not (yield from owner_lives(attempt.owner_id)):
@@ -162,7 +164,7 @@ def dispatch_new(row: CallRow, who: Neighbours, arguments: Sealed, attempt: Atte
     return Dispatched(made)
 
 
-def enqueue(row: CallRow, who: Neighbours, arguments: Sealed, at: int) -> Fact[CallRow | Duplicate | Unresolved]:
+def enqueue(row: CallRow, who: Neighbours, arguments: Sealed) -> Fact[CallRow | Duplicate | Unresolved]:
     """A call that goes on waiting gets its row, so that its caller can be told `queued`."""
     duplicate = yield from find_duplicate(who)
     if duplicate is not None:
@@ -194,8 +196,9 @@ def dispatch_queued(
         approval = yield from _consumable(row, digest, attempt.at)
         if approval is None:
             return ApprovalGone((yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")))
-    stop = yield from _in_the_way(row, siblings=siblings)
-    stop = stop or (yield from _afford(attempt.charges if row.generation == 0 else ()))
+    stop = (yield from _in_the_way(row, siblings=siblings)) or (
+        yield from _afford(attempt.charges if row.generation == 0 else ())
+    )
     if stop is not None:
         return stop
     if approval is not None and approval.state == "approved":
@@ -204,7 +207,12 @@ def dispatch_queued(
         )
     number = row.generation + 1
     sent = yield from move(
-        row, Move.DISPATCH, EventType.DISPATCHED, attempt.at, _t1(row, number, attempt, None), **_dispatched(number, attempt)
+        row,
+        Move.DISPATCH,
+        EventType.DISPATCHED,
+        attempt.at,
+        _t1(row, number, attempt, None),
+        **_dispatched(number, attempt),
     )
     yield from _cross(sent, attempt)
     if row.key is not None and row.generation == 0:
@@ -278,9 +286,7 @@ def give_back(charge: Charge, amount: int) -> Fact[None]:
 
 def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:
     yield from take_leases(row, attempt.at)
-    crossing = AttemptRow(
-        row.call_id, row.generation, attempt.owner_id, attempt.at, attempt.hard_deadline_at, None, None, None, None, None, None
-    )  # fmt: skip
+    crossing = AttemptRow(row.call_id, row.generation, attempt.owner_id, attempt.at, attempt.hard_deadline_at)
     yield from change(INSERT_ATTEMPT, **crossing._asdict())
 
 
@@ -318,6 +324,13 @@ def _facts(row: CallRow, commitment: str | None) -> JsonObject:
 
 
 def _t1(row: CallRow, number: int, attempt: Attempt, arguments: Sealed | None) -> JsonObject:
-    data = _facts(row, arguments.commitment if arguments else None) if number == 1 else {"action_id": row.action_id}
-    data |= {"attempt": number, "owner": attempt.owner_id, "approval_id": row.approval_id, "rule_id": row.rule_id}
+    first = _facts(row, arguments.commitment if arguments else None) if number == 1 else {}
+    data: JsonObject = {
+        **first,
+        "action_id": row.action_id,
+        "attempt": number,
+        "owner": attempt.owner_id,
+        "approval_id": row.approval_id,
+        "rule_id": row.rule_id,
+    }
     return {name: value for name, value in data.items() if value is not None}

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sqlite3
 import sys
 import tempfile
 import threading
@@ -25,6 +24,7 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, update
 
+from ..canonical import JsonObject
 from . import migrations
 from .chain import Head, append, link
 from .events import EventType
@@ -44,7 +44,7 @@ _CALL: Final[dict[str, Any]] = {
     "sent": "unknown", "retryable": 0, "attempts": 1, "generation": 1, "by_decision": 0, "created_at": _NOW,
     "request_open": 1, "revision": 1, "seq": 1,
 }  # fmt: skip
-_EVENT: Final = {"tool": "refund", "args": "0" * 64, "generation": 1, "owner": "own_" + "0" * 32}
+_EVENT: Final[JsonObject] = {"tool": "refund", "args": "0" * 64, "generation": 1, "owner": "own_" + "0" * 32}
 
 INSERT_CALL = Sql(
     calls.insert().values({name: bindparam(name) for name in (*_CALL, "call_id", "run_id", "head", "owner_id")})
@@ -170,7 +170,8 @@ async def _bare(path: Path, concurrency: int, count: int, durability: migrations
     thread.start()
     names = (*_CALL, "call_id", "run_id", "head", "owner_id")
     insert_call = f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 (constants)
-    insert_event = "INSERT INTO events (run_id, seq, call_id, tenant, type, at, body, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    columns = "run_id, seq, call_id, tenant, type, at, body, prev, hash"
+    insert_event = f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 (constants)
     settle_call = (
         "UPDATE calls SET state = ?, outcome = ?, sent = ?, settled_at = ?, seq = ?, head = ? "
         "WHERE call_id = ? AND generation = 1 AND state = 'dispatched'"
@@ -204,7 +205,9 @@ async def _bare(path: Path, concurrency: int, count: int, durability: migrations
 
 def main() -> None:
     """Measure and print a table, or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m counterfoil.ledger.measure", description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m counterfoil.ledger.measure", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--calls", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)

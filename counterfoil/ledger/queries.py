@@ -1,4 +1,4 @@
-"""What is asked of the ledger outside of facts: views of calls, events, approvals. Read only, paged, never on a write's way."""
+"""What is asked of the ledger outside of facts: calls, events, approvals. Read only, paged, never on a write's way."""
 
 from __future__ import annotations
 
@@ -66,17 +66,14 @@ UNRESOLVED: Sql[CallRow] = Sql(
     CallRow,
 )
 RECENT: Sql[CallRow] = Sql(
-    select(*_CALL)
-    .where(*_MINE, calls.c.route == "direct")
-    .order_by(calls.c.created_at.desc())
-    .limit(LIST_PAGE),
+    select(*_CALL).where(*_MINE, calls.c.route == "direct").order_by(calls.c.created_at.desc()).limit(LIST_PAGE),
     CallRow,
 )
 UNDELIVERED: Sql[tuple[int]] = Sql(
     select(func.count())
     .select_from(calls)
-    .where(*_MINE, text("calls.delivered_at IS NULL AND calls.effect != 'read'"), calls.c.settled_at > bindparam("since")),
+    .where(
+        *_MINE, text("calls.delivered_at IS NULL AND calls.effect != 'read'"), calls.c.settled_at > bindparam("since")
+    ),
     lambda n: (n,),
 )
-
-

@@ -211,7 +211,12 @@ def note_probe(call_id: str, revision: int, answer: str, probe_call_id: str, at:
 
 
 def resolve(
-    call_id: str, revision: int, settlement: Settlement, *, word: JsonObject | None = None, deliveries: tuple[Delivery, ...] = ()
+    call_id: str,
+    revision: int,
+    settlement: Settlement,
+    *,
+    word: JsonObject | None = None,
+    deliveries: tuple[Delivery, ...] = (),
 ) -> Fact[CallRow | None]:
     """Settle an unresolved call by what a probe, a person or recovery established; None if it moved meanwhile.
 
@@ -244,7 +249,16 @@ def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject)
         return None
     return (
         yield from move(
-            row, Move.RESEND, EventType.QUEUED, at, why, owner_id=owner_id, by_decision=1, sent="unknown", outcome=None, code=None
+            row,
+            Move.RESEND,
+            EventType.QUEUED,
+            at,
+            why,
+            owner_id=owner_id,
+            by_decision=1,
+            sent="unknown",
+            outcome=None,
+            code=None,
         )
     )
 

@@ -1,4 +1,4 @@
-"""The rows of calls, attempts, approvals and keys as values, and the statements that read and write them by primary key.
+"""Calls, attempts, approvals and keys as values, and the statements that read and write them by primary key.
 
 A change to a call is always the same: read the row, make its successor with `move` or `touch`, which writes the event
 and the row under compare-and-set on `revision`. What each change means is said in the modules beside this one.
@@ -92,7 +92,7 @@ class CallRow(NamedTuple):
 
     @property
     def is_unresolved(self) -> bool:
-        """True while an effect of this call may exist that nobody knows of, also while a second sending is waited for."""
+        """True while an effect of it may exist that nobody knows of, also while it waits to be sent again."""
         return self.state in UNRESOLVED or (self.state in {"queued", "awaiting_approval"} and self.sent == "unknown")
 
 
@@ -124,12 +124,12 @@ class AttemptRow(NamedTuple):
     owner_id: str
     dispatched_at: int
     hard_deadline_at: int | None
-    settled_at: int | None
-    outcome: str | None
-    sent: str | None
-    handler_ended_at: int | None
-    late: str | None
-    late_payload: str | None
+    settled_at: int | None = None
+    outcome: str | None = None
+    sent: str | None = None
+    handler_ended_at: int | None = None
+    late: str | None = None
+    late_payload: str | None = None
 
 
 SELECT_ATTEMPT: Sql[AttemptRow] = Sql(
@@ -217,7 +217,16 @@ UPDATE_APPROVAL: Sql[Any] = Sql(
     .values(
         {
             name: bindparam(name)
-            for name in ("state", "execute_until", "decided_at", "decided_by", "strength", "via", "note", "superseded_by")
+            for name in (
+                "state",
+                "execute_until",
+                "decided_at",
+                "decided_by",
+                "strength",
+                "via",
+                "note",
+                "superseded_by",
+            )
         }
     )
 )
@@ -249,9 +258,7 @@ INSERT_KEY: Sql[Any] = Sql(insert(keys).values({name: bindparam(name) for name i
 EXPIRE_KEYS: Sql[Any] = Sql(
     update(keys).where(keys.c.call_id == bindparam("of")).values(expires_at=bindparam("expires_at"))
 )
-POST: Sql[Any] = Sql(
-    insert(outbox).values(topic=bindparam("topic"), call_id=bindparam("call_id"), at=bindparam("at"))
-)
+POST: Sql[Any] = Sql(insert(outbox).values(topic=bindparam("topic"), call_id=bindparam("call_id"), at=bindparam("at")))
 
 # Partial indexes serve a query only where their condition stands in it as literals, not as parameters.
 _SAME_CALL = (

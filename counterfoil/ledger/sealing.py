@@ -92,9 +92,7 @@ DELETE_ORPHANS = Sql(
 )
 
 
-def seal(  # noqa: PLR0913 (what a payload is bound to, by name)
-    ring: Keyring, *, payload_id: str, call_id: str, tenant: str, kind: Kind, content: bytes, now: int
-) -> Sealed:
+def seal(ring: Keyring, *, payload_id: str, call_id: str, tenant: str, kind: Kind, content: bytes, now: int) -> Sealed:
     """Seal content. Costs about 3 ms a MiB, most of it in C without the interpreter's lock."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 (40 ms that a start need not wait for)
 

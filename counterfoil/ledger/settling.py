@@ -1,4 +1,4 @@
-"""T2: the durable record of an attempt's outcome, committed before the caller sees it; and what comes too late for that.
+"""T2: the durable record of an attempt's outcome, committed before the caller sees it; and what comes too late for it.
 
 A settlement of a superseded attempt is kept as evidence and never becomes state by itself; `take_late` reads it.
 """
@@ -113,7 +113,12 @@ def settle(
 
 
 def observe(
-    row: CallRow, who: Neighbours, arguments: Sealed, settlement: Settlement, owner_id: str, deliveries: Sequence[Delivery]
+    row: CallRow,
+    who: Neighbours,
+    arguments: Sealed,
+    settlement: Settlement,
+    owner_id: str,
+    deliveries: Sequence[Delivery],
 ) -> Fact[Settled | Duplicate]:
     """T1 and T2 of a closed-world read in one fact, after it ran and before its answer."""
     yield from mark_delivered(deliveries)
@@ -144,9 +149,8 @@ def observe(
         dispatched_at=row.created_at,
         **_outcome(settlement),
     )
-    crossing = AttemptRow(
-        row.call_id, 1, owner_id, row.created_at, None, settlement.at, settlement.outcome, settlement.sent, settlement.at, None, None
-    )  # fmt: skip
+    at, ended = row.created_at, settlement.at
+    crossing = AttemptRow(row.call_id, 1, owner_id, at, None, ended, settlement.outcome, settlement.sent, ended)
     yield from change(INSERT_ATTEMPT, **crossing._asdict())
     if row.key is not None:
         yield from bind_key(made, row.key, settlement.at)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Generator
+from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from sqlalchemy.dialects import postgresql, sqlite
@@ -47,8 +48,8 @@ class Sql(Generic[R]):
         if "POSTCOMPILE" in self.text:
             raise TypeError(f"a statement that is compiled once has no in_() list; use or_(): {self.text}")
         self.order = tuple(compiled.positiontup or ())
-        self.names = frozenset(self.order)
-        self.fixed = {name: value for name, value in (compiled.params or {}).items() if value is not None}
+        self.defaults: dict[str, Any] = {**dict.fromkeys(self.order), **(compiled.params or {})}
+        self._pick = _picker(self.order)
         self.has_rows = row is not None
 
     @property
@@ -68,16 +69,27 @@ class Sql(Generic[R]):
         Raises:
             TypeError: a name that the statement does not have; it would be a column silently left NULL.
         """
-        if not self.names.issuperset(params):
-            unknown = ", ".join(sorted(params.keys() - self.names))
-            raise TypeError(f"no parameter {unknown} in: {self.text}")
-        fixed = self.fixed
-        return tuple([params[name] if name in params else fixed.get(name) for name in self.order])
+        if len(params) != len(self.defaults):
+            params = {**self.defaults, **params}
+        if len(params) == len(self.defaults):
+            try:
+                return self._pick(params)
+            except KeyError:
+                pass
+        unknown = ", ".join(sorted(params.keys() - self.defaults.keys()))
+        raise TypeError(f"no parameter {unknown} in: {self.text}")
 
     def postgresql(self) -> str:
         """The same statement for PostgreSQL, with `$1` marks; a test keeps every statement compilable there."""
         dialect = postgresql.asyncpg.dialect()  # type: ignore[no-untyped-call]
         return str(self.statement.compile(dialect=dialect))
+
+
+def _picker(order: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """What puts values in order, in C where there is more than one."""
+    if len(order) > 1:
+        return itemgetter(*order)
+    return lambda params: tuple([params[name] for name in order])
 
 
 Step: TypeAlias = tuple[Sql[Any], dict[str, Any]]

@@ -1,6 +1,6 @@
 """The states of a call and its legal moves: one table, applied by one function; the docs' diagram is made from it.
 
-    (new) --propose--> awaiting_approval --approve--> queued --dispatch--> dispatched --settle--> settled
+(new) --propose--> awaiting_approval --approve--> queued --dispatch--> dispatched --settle--> settled
 """
 
 from __future__ import annotations

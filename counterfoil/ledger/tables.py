@@ -6,7 +6,20 @@ and PostgreSQL alike. Times are integers: microseconds since 1970 in UTC. Boolea
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Identity, Index, Integer, LargeBinary, MetaData, String, Table, and_, or_, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    and_,
+    or_,
+    text,
+)
 
 metadata = MetaData()
 
@@ -29,7 +42,9 @@ owners = Table(
     Column("host", String, nullable=False),
     Column("pid", BigInteger, nullable=False),
     Column("started_at", BigInteger, nullable=False),
-    Column("beat", BigInteger, nullable=False),  # counts up; a watcher that sees it stand still for a lease declares the lapse
+    Column(
+        "beat", BigInteger, nullable=False
+    ),  # counts up; a watcher that sees it stand still for a lease declares the lapse
     Column("beat_at", BigInteger, nullable=False),
     Column("lapsed_at", BigInteger),  # declared by a watcher, by compare-and-set on `beat`; never taken back
     Column("ended_at", BigInteger),  # an orderly end
@@ -92,8 +107,9 @@ calls = Table(
     Column("head", LargeBinary, nullable=False),  # its hash
 )
 Index("calls_run", calls.c.run_id)
-Index("calls_owner", calls.c.owner_id, calls.c.state, sqlite_where=calls.c.state != "settled", postgresql_where=calls.c.state != "settled")  # fmt: skip
-Index("calls_open", calls.c.state, sqlite_where=calls.c.state != "settled", postgresql_where=calls.c.state != "settled")
+_UNSETTLED = calls.c.state != "settled"
+Index("calls_owner", calls.c.owner_id, calls.c.state, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
+Index("calls_open", calls.c.state, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
 _JOINABLE = and_(calls.c.delivered_at.is_(None), calls.c.request_open == 0, calls.c.effect != "read")
 Index(
     "calls_joinable",
@@ -110,7 +126,8 @@ Index("calls_waiting", calls.c.tenant, calls.c.subject, calls.c.tool, sqlite_whe
 _REQUESTED = calls.c.request_open == 1
 Index("calls_requested", calls.c.owner_id, sqlite_where=_REQUESTED, postgresql_where=_REQUESTED)
 Index("calls_recent", calls.c.tenant, calls.c.subject, calls.c.created_at)
-Index("calls_parent", calls.c.parent_call_id, sqlite_where=calls.c.parent_call_id.is_not(None), postgresql_where=calls.c.parent_call_id.is_not(None))  # fmt: skip
+_HAS_PARENT = calls.c.parent_call_id.is_not(None)
+Index("calls_parent", calls.c.parent_call_id, sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT)
 
 attempts = Table(
     "attempts",
@@ -247,7 +264,9 @@ events = Table(
     Column("tenant", String, nullable=False),
     Column("type", String, nullable=False),
     Column("at", BigInteger, nullable=False),
-    Column("body", String, nullable=False),  # canonical JSON; holds run_id, seq, type and at too, so that the hash covers them
+    Column(
+        "body", String, nullable=False
+    ),  # canonical JSON; holds run_id, seq, type and at too, so that the hash covers them
     Column("prev", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),  # SHA-256(0x00 || prev || body)
 )

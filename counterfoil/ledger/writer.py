@@ -72,7 +72,15 @@ class Writer:
     is called from any thread.
     """
 
-    def __init__(self, path: Path, connect: Connect, *, busy_s: float, on_lost: Lost, is_whole: Callable[[sqlite3.Connection], bool]) -> None:  # fmt: skip  # noqa: E501
+    def __init__(
+        self,
+        path: Path,
+        connect: Connect,
+        *,
+        busy_s: float,
+        on_lost: Lost,
+        is_whole: Callable[[sqlite3.Connection], bool],
+    ) -> None:
         self.failing: Reason | None = None
         self.lost = 0
         self.checkpointer = Checkpointer(path)

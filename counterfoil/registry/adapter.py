@@ -1,4 +1,4 @@
-"""The two ports between the runtime and the tools: `Adapter`, which the runtime calls, and `Call`, which a tool is handed.
+"""The two ports between runtime and tools: `Adapter`, which the runtime calls, and `Call`, which a tool is handed.
 
 The runtime implements what is behind `Call`; the tools room implements `Adapter`. Neither imports the other.
 """

@@ -62,7 +62,7 @@ def bounded_copy(value: object, bounds: Bounds = DEFAULT_BOUNDS) -> JsonValue:
         StrictJsonError: a type that JSON does not have (tuples too), a key that is no string, NaN or an infinity, a
             lone surrogate, a number of too many digits, or one bound passed; also for a value that contains itself.
     """
-    return _Copy(bounds).copy(value, ())
+    return Copier(bounds).copy(value, ())
 
 
 def too_deep(path: Iterable[str | int], limit: int) -> StrictJsonError:
@@ -70,8 +70,8 @@ def too_deep(path: Iterable[str | int], limit: int) -> StrictJsonError:
     return StrictJsonError(pointer(path), f"at most {limit} lists and objects inside one another", "more")
 
 
-class _Copy:
-    """One walk, and what it has counted so far."""
+class Copier:
+    """Copies values; what it has counted so far holds for all of them together."""
 
     __slots__ = ("bounds", "characters", "nodes")
 
@@ -81,6 +81,7 @@ class _Copy:
         self.characters = 0
 
     def copy(self, value: object, path: _Path) -> JsonValue:
+        """As `bounded_copy`, of the part at `path`."""
         self.nodes += 1
         if self.nodes > self.bounds.nodes:
             raise StrictJsonError(pointer(path), f"at most {self.bounds.nodes:,} values", "more")

@@ -8,11 +8,10 @@ is not made up for the sake of defaults inside it. No other value is ever change
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import TYPE_CHECKING, Final
 
 from ..canonical import JsonObject, JsonValue, pointer
-from .bounded import DEFAULT_BOUNDS, StrictJsonError, too_deep
+from .bounded import DEFAULT_BOUNDS, Copier, StrictJsonError
 from .refs import Location, at, is_modern, local_target, pointer_text, referred
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ class Filler:
         self.root = root
         self.parts = parts
         self.modern = is_modern(root)
+        self.defaults = Copier(DEFAULT_BOUNDS)
         self.steps = 0
         self.filled = False
 
@@ -101,9 +101,7 @@ class Filler:
         hops = 0
         while isinstance(part, dict) and hops < _MAX_SAME_VALUE:
             if "default" in part and (self.modern or "$ref" not in part):
-                if len(path) >= DEFAULT_BOUNDS.depth:
-                    raise too_deep((*path, name), DEFAULT_BOUNDS.depth)
-                value[name] = deepcopy(part["default"])
+                value[name] = self.defaults.copy(part["default"], (*path, name))
                 self.filled = True
                 return True
             part = referred(self.root, part)

@@ -109,11 +109,10 @@ class Teller:
     def _unknown_field(self, path: Location, name: str, known: list[str]) -> Problem:
         nearest = _nearest(name, known)
         listed = ", ".join(known[:_SHOWN_NAMES]) + (", …" if len(known) > _SHOWN_NAMES else "")
-        wanted = f"one of the fields {listed}" if known else "no fields at all"
-        advice = f"did you mean {nearest}?" if nearest else f"expected {wanted}"
-        return Problem(
-            pointer(path), wanted, f"the field {_quoted(name)}", f"{spoken(path)}: no such field; {advice}", nearest
-        )
+        wanted = f"one of the fields {_cut(listed, 4 * SHOWN)}" if known else "no fields at all"
+        advice = f"did you mean {_cut(nearest, 4 * SHOWN)}?" if nearest else f"expected {wanted}"
+        message = f"{spoken(path)}: no such field; {advice}"
+        return Problem(pointer(path), wanted, f"the field {_quoted(name)}", message, nearest)
 
     def _missing(self, error: ValidationError, name: str) -> Problem:
         path = (*error.instance_path, name)
@@ -163,7 +162,7 @@ def expected(error: ValidationError) -> str:
     kind = error.kind
     match kind:
         case Kind.Type(types=types):
-            return " or ".join(_ARTICLES.get(name, name) for name in types)
+            return " or ".join(_ARTICLES.get(name, name) for name in sorted(types, key="null".__eq__))
         case Kind.Enum(options=options):
             more = " or …" if len(options) > _SHOWN_NAMES else ""
             return " or ".join(_quoted(option) for option in options[:_SHOWN_NAMES]) + more

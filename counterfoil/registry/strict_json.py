@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "StrictJsonError", "bounded_copy", "parse", "salvage_id"]
 
 _SHOWN: Final = 40
+_CHUNK: Final = 64 * 1024
 _MAX_CANDIDATES: Final = 20_000
 _TOKEN = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[\[\]{},:]', re.DOTALL)
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
@@ -39,8 +40,8 @@ def parse(data: bytes, bounds: Bounds = DEFAULT_BOUNDS) -> JsonValue:
     """The value of strict JSON text (RFC 8259, I-JSON's rules on keys and strings): integers exact at any size.
 
     Raises:
-        StrictJsonError: see its fields. Nothing is allocated in proportion to the text before size, depth and number
-            of values are known to be inside the bounds.
+        StrictJsonError: see its fields. No value is built before size, depth and number of values are known to be
+            inside the bounds.
     """
     _check_outline(data, bounds)
     try:
@@ -102,7 +103,14 @@ def _check_outline(data: bytes, bounds: Bounds) -> None:
 
 def _outline(data: bytes) -> bytes:
     """What is outside strings, as far as the text is JSON: beyond the first error, which ends the parser, anything."""
-    return b"".join(data.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+    unescaped = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    outside: list[bytes] = []
+    inside = 0
+    for start in range(0, len(unescaped), _CHUNK):
+        pieces = unescaped[start : start + _CHUNK].split(b'"')
+        outside.append(b"".join(pieces[inside::2]))
+        inside ^= (len(pieces) - 1) & 1
+    return b"".join(outside)
 
 
 def _may_nest_deeper(outline: bytes, limit: int) -> bool:

@@ -13,7 +13,6 @@ from ..canonical import JsonObject as JsonObject  # the words of every room
 from ..canonical import JsonValue as JsonValue
 
 
-
 class Effect(StrEnum):
     """What a tool does to the world."""
 

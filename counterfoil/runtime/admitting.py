@@ -1,4 +1,4 @@
-"""Steps 1 to 5 of the call path: name, visibility, scopes, arguments, policy. Pure decisions; the first no is raised."""
+"""Steps 1 to 5 of the call path: name, visibility, scopes, arguments, policy. Pure; the first no is raised."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from ..registry.catalogue import Catalogue, Entry, Sight
 from ..registry.policy import Decision, Policy
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
-from ..registry.vocabulary import Assurance, ErrorCode, Route, Verdict
+from ..registry.vocabulary import Assurance, ErrorCode, Route, Verdict, Visibility
 from .case import Admitted
 from .refusal import refuse
 from .views import Next
 
-SERVER_AUTHORITY = Decision(Verdict.ALLOW, Assurance.NONE, "server:probe", "A probe asks under the server's own authority.")
+SERVER_AUTHORITY = Decision(
+    Verdict.ALLOW, Assurance.NONE, "server:probe", "A probe asks under the server's own authority."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Admission:
 
     catalogue: Catalogue
     policy: Policy
+    everything_listed: bool = False
 
     def admit(self, request: CallRequest) -> Admitted:
         """What may be done about a request; the policy's verdict is part of the answer.
@@ -38,7 +41,11 @@ class Admission:
             raise refuse(
                 ErrorCode.NOT_READ_ONLY,
                 f"{request.tool} has effect '{entry.contract.gate.effect}'; tool_read takes reads only. Use tool_call.",
-                Next("tool_call", {"name": request.tool, "schema_digest": entry.contract.short_digest}, "Call it as what it is."),
+                Next(
+                    "tool_call",
+                    {"name": request.tool, "schema_digest": entry.contract.short_digest},
+                    "Call it as what it is.",
+                ),
             )
         if not request.dry_run:
             self._check_digest(entry, request)
@@ -66,7 +73,10 @@ class Admission:
         inner = request.route in {Route.PROBE, Route.COMPENSATION}
         if entry is not None and inner:
             return entry
-        if entry is None or self.catalogue.sight(request.tool, request.principal, self.policy, request.version) is Sight.UNKNOWN:
+        if (
+            entry is None
+            or self.catalogue.sight(request.tool, request.principal, self.policy, request.version) is Sight.UNKNOWN
+        ):
             raise self._unknown(request)
         return entry
 
@@ -89,13 +99,14 @@ class Admission:
         if missing:
             raise refuse(
                 ErrorCode.INSUFFICIENT_SCOPE,
-                f"{entry.contract.name} needs the scope{'s' * (len(missing) > 1)} {', '.join(missing)}, which you do not have.",
+                f"{entry.contract.name} needs scopes that you do not have: {', '.join(missing)}.",
                 missing_scopes=list(missing),
             )
 
     def _check_digest(self, entry: Entry, request: CallRequest) -> None:
         contract = entry.contract
-        if not request.needs_digest or contract.is_read:
+        listed = self.everything_listed or contract.gate.visibility is Visibility.BASE
+        if not request.needs_digest or listed or contract.is_read:
             if request.schema_digest is None or request.schema_digest == contract.short_digest:
                 return
         elif request.schema_digest == contract.short_digest:

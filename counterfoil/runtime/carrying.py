@@ -17,6 +17,7 @@ from ..ledger.admission import owner_lives
 from ..ledger.bookkeeping import end_handler
 from ..ledger.errors import CannotRecordError, LedgerError
 from ..ledger.rows import CallRow, get_call
+from ..ledger.sealing import Sealed
 from ..ledger.settling import Settled, Settlement, SettleResult, settle
 from ..ledger.sql import Fact
 from ..ledger.states import CallState
@@ -44,12 +45,14 @@ class Carrier:
         self._spawn = spawn
 
     def start(self, case: Case, extra: dict[str, Any] | None = None) -> Running:
-        """Call the adapter, once, for the attempt that `case.row` stands for (or, unrecorded, for a closed-world read)."""
+        """Call the adapter, once, for the attempt of `case.row`, or for a closed-world read that has no row."""
         known = case.known
         timeout_s = known.contract.limits.timeout_s
         self._parts.crossed.add(case.call_id)
         call = self._call(case, timeout_s)
-        case.running = Running(Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s))
+        case.running = Running(
+            Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s)
+        )
         if case.gone and known.contract.is_read:
             case.running.stop_read()
         return case.running
@@ -76,9 +79,7 @@ class Carrier:
         """The settlement of an outcome, sealed and redacted."""
         parts = self._parts
         keeper = parts.keeper(case.call_id, case.principal.tenant)
-        return settlement_of(
-            case.known.contract, outcome, keeper, parts.clock.now(), parts.settings.output_bytes, by
-        )
+        return settlement_of(case.known.contract, outcome, keeper, parts.clock.now(), parts.settings.output_bytes, by)
 
     async def record(self, case: Case, fact: Callable[[], Fact[Any]]) -> Any:  # noqa: ANN401 (a fact's own answer)
         """Record what must not be lost: kept and tried again until the ledger takes it."""
@@ -96,11 +97,11 @@ class Carrier:
     async def _settle(
         self, case: Case, row: CallRow, settlement: Settlement, *, retry_at: int | None, handler_ended: bool
     ) -> None:
+        if settlement.output is not None and len(settlement.output.chunks) > 1:
+            await self._store_ahead(settlement.output)
         done: SettleResult = await self.record(
             case,
-            lambda: settle(
-                row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended
-            ),
+            lambda: settle(row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended),
         )
         case.waits_for_ledger = False
         self._parts.crossed.discard(case.call_id)
@@ -109,18 +110,25 @@ class Carrier:
         if isinstance(done, Settled) and done.row.state == CallState.SETTLED:
             self._parts.waiting.released(row.tenant, row.resource_keys)
 
+    async def _store_ahead(self, output: Sealed) -> None:
+        """Most of a large output before its settlement, so that this one stays short; what fails is stored with it."""
+        try:
+            await self._parts.ledger.store_ahead(output)
+        except CannotRecordError as error:
+            log.info("an output is stored with its settlement: %s", error.reason)
+
     def retry_at(self, case: Case, outcome: Outcome[Any], started: float, attempts: int) -> int | None:
         """When another attempt is made, in microseconds; None if none is."""
         if outcome.kind is not OutcomeClass.RETRYABLE_FAILURE or (case.gone and case.known.contract.is_read):
             return None
         left = self.time_left(case, started)
-        decision = next_attempt(case.known.contract.limits.retry, attempts, left, outcome.after_s, self._parts.chance())
+        decision = next_attempt(case.known.contract.retry, attempts, left, outcome.after_s, self._parts.chance())
         return self._parts.clock.now() + micros(decision.after_s) if isinstance(decision, Again) else None
 
     def time_left(self, case: Case, started: float) -> float:
         """What is left of the one budget of time of all attempts, in seconds."""
-        limits = case.known.contract.limits
-        return started + time_budget(limits.retry, limits.timeout_s) - self._parts.clock.monotonic()
+        contract = case.known.contract
+        return started + time_budget(contract.retry, contract.limits.timeout_s) - self._parts.clock.monotonic()
 
     async def _watch(self, case: Case, running: Running, generation: int) -> None:
         """See a handler that was given up at its deadline to its end; what it brings is evidence."""

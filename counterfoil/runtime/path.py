@@ -1,10 +1,10 @@
 """The one path of a call. Every route takes it, and no other code reaches an adapter.
 
-    request --> admit --> propose (a person decides; a decision resumes it) --+
-                  |                                                           |
-                  +--> read (closed world: one fact) --> answer               |
-                  +--> send (wait, T1) <--------------------------------------+
-                         +--> carry (adapter, T2) --> again? --> answer
+request --> admit --> propose (a person decides; a decision resumes it) --+
+              |                                                           |
+              +--> read (closed world: one fact) --> answer               |
+              +--> send (wait, T1) <--------------------------------------+
+                     +--> carry (adapter, T2) --> again? --> answer
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CallPath:
         self._sender = sender
         self._carrier = carrier
         self._join = join
-        self._admission = Admission(parts.catalogue, parts.policy)
+        self._admission = Admission(parts.catalogue, parts.policy, parts.settings.everything_listed)
         self.recover: Recover | None = None
 
     async def fresh(self, case: Case) -> CallView:
@@ -121,7 +121,7 @@ class CallPath:
             return await self._viewer.view(case.row or row, result=result)
 
     def _may_recover(self, case: Case, row: CallRow, started: float) -> bool:
-        retry = case.known.contract.limits.retry
+        retry = case.known.contract.retry
         return row.attempts < retry.attempts and self._carrier.time_left(case, started) > retry.least_s
 
     async def _until(self, not_before: int | None) -> None:
@@ -133,6 +133,9 @@ class CallPath:
         """A read of a closed world: T1 and T2 are one fact, made after it ran and before its answer."""
         started, at = self._parts.clock.monotonic(), self._parts.clock.now()
         slot = await self._sender.stand(case)
+        if case.row is not None:  # its caller would not wait: it has a row, and takes the way of any other call
+            slot.release()
+            return await self._send(case)
         running = self._carrier.start(case)
         running.task.add_done_callback(lambda _: slot.release())
         try:
@@ -191,9 +194,7 @@ class CallPath:
         carried, most = parts.take_deliveries(), parts.settings.pending_max
         try:
             result = await parts.ledger.record(
-                lambda: propose(
-                    first.row, first.who, first.arguments, approval, pending_max=most, deliveries=carried
-                )
+                lambda: propose(first.row, first.who, first.arguments, approval, pending_max=most, deliveries=carried)
             )
         except CannotRecordError as error:
             raise cannot_record(error) from None
@@ -203,7 +204,7 @@ class CallPath:
         if isinstance(result, TooManyPending):
             raise refuse(
                 ErrorCode.RATE_LIMITED,
-                f"{result.pending} of your proposals wait for a decision already; that is the most. Have some decided first.",
+                f"{result.pending} of your proposals wait for a decision already; have some decided first.",
                 pending=result.pending,
             )
         self._sender.stop(case, result)
@@ -255,7 +256,9 @@ class CallPath:
         if Assurance(approval.assurance).strength < needed:
             raise NeedsProposalError(approval)
         terms = Terms(approval.assurance, approval.rule_id, approval.expires_at)
-        digest = self._parts.ledger.mac(PURPOSE, document(row, known.contract, digest_of(known.arguments.digest, row.if_version), terms))
+        digest = self._parts.ledger.mac(
+            PURPOSE, document(row, known.contract, digest_of(known.arguments.digest, row.if_version), terms)
+        )
         if digest != approval.digest:
             raise NeedsProposalError(approval)
         return digest
@@ -323,8 +326,8 @@ def key_conflict(error: IsDuplicateError) -> RefusedError:
     row = error.duplicate.row
     return refuse(
         ErrorCode.KEY_CONFLICT,
-        f"This idempotency key belongs to {row.call_id}, which was asked with other arguments or is past its retention. "
-        "Use another key for another intent.",
+        f"This idempotency key belongs to {row.call_id}, which was asked with other arguments or is past its "
+        "retention. Use another key for another intent.",
         call_id=row.call_id,
     )
 
@@ -332,5 +335,3 @@ def key_conflict(error: IsDuplicateError) -> RefusedError:
 def principal_of(row: CallRow) -> Principal:
     """The grant of a recorded call: who asked, with the scopes of the submission."""
     return Principal(row.tenant, row.subject, row.client, frozenset(json.loads(row.scopes)))
-
-

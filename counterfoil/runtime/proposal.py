@@ -44,8 +44,15 @@ def document(row: CallRow, contract: Contract, args_digest: str, terms: Terms) -
     return canonical(bound)
 
 
-def new_approval(  # noqa: PLR0913 (one row)
-    approval_id: str, row: CallRow, contract: Contract, decision: Decision, digest: str, at: int, valid: int, within: int
+def new_approval(
+    approval_id: str,
+    row: CallRow,
+    contract: Contract,
+    decision: Decision,
+    digest: str,
+    at: int,
+    valid: int,
+    within: int,
 ) -> ApprovalRow:
     """The row of a fresh proposal. `valid` and `within` are microseconds."""
     return ApprovalRow(

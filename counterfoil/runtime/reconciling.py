@@ -1,4 +1,4 @@
-"""Establish what happened to a dispatched attempt that has no settlement: by late evidence, a probe, or a person's word.
+"""Establish what happened to a dispatched attempt without settlement: by late evidence, a probe, a person's word.
 
 One pass follows the order of design section 4 once. What it may lead to is settled, queued to be sent again, or parked.
 """
@@ -134,7 +134,11 @@ class Reconciler:
             return await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
         if word.resolution == "not_happened" and word.then == "retry":
             noted = await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
-            return None if noted is None else await self._send_again(noted, contract, "a person says that it did not happen", fresh=True)
+            return (
+                None
+                if noted is None
+                else await self._send_again(noted, contract, "a person says that it did not happen", fresh=True)
+            )
         settlement = self._person_settlement(row, contract, word, at)
         return await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement, word=said))
 
@@ -212,7 +216,9 @@ class Reconciler:
             return await self._send_again(row, contract, advice.why) or row
         return row
 
-    async def _send_again(self, row: CallRow, contract: Contract | None, why: str, *, fresh: bool = False) -> CallRow | None:
+    async def _send_again(
+        self, row: CallRow, contract: Contract | None, why: str, *, fresh: bool = False
+    ) -> CallRow | None:
         """Queue it, or propose it anew where its approval does not cover another sending."""
         parts, at = self._parts, self._parts.clock.now()
         if contract is not None and row.approval_id is not None:

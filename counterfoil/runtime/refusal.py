@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..registry.vocabulary import REFUSALS, ErrorCode, JsonObject, Meaning
+from ..registry.vocabulary import REFUSALS, ErrorCode, JsonObject, Meaning, OutcomeClass
 from .views import Next
+
+_IN_PROGRESS = Meaning(OutcomeClass.RETRYABLE_FAILURE, retryable=True)
+"""What a request that comes too early means; `in_progress` refuses no call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Reason:
     @property
     def meaning(self) -> Meaning:
         """The outcome that the code stands for, and whether asking again can help."""
-        return REFUSALS[self.code]
+        return REFUSALS.get(self.code, _IN_PROGRESS)
 
 
 class RefusedError(Exception):
@@ -32,7 +35,9 @@ class RefusedError(Exception):
         self.reason = reason
 
 
-def refuse(code: ErrorCode, message: str, next_: Next | None = None, rule_id: str | None = None, **details: object) -> RefusedError:
+def refuse(
+    code: ErrorCode, message: str, next_: Next | None = None, rule_id: str | None = None, **details: object
+) -> RefusedError:
     """A refusal to raise; details are JSON values, absent ones are left out."""
     kept: JsonObject = {name: value for name, value in details.items() if value is not None}  # type: ignore[misc]  # JSON by contract
     return RefusedError(Reason(code, message, kept, next_, rule_id))

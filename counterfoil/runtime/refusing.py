@@ -1,4 +1,4 @@
-"""What is kept of refusals: each as an event of at most 2 kB, without waiting, up to a rate per subject, then counted."""
+"""What is kept of refusals: an event of at most 2 kB each, without waiting, up to a rate per subject, then a count."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ class Refusals:
     def _append(self, tenant: str, event: EventType, at: int, data: JsonObject) -> None:
         day = datetime.fromtimestamp(at / MICROSECOND, UTC).date().isoformat()
         run_id = f"refusals:{self._ledger.owner_id}:{day}"
-        kept = {name: value for name, value in data.items() if value is not None}
+        kept: JsonObject = {name: value for name, value in data.items() if value is not None}
         self._ledger.record_nowait(lambda: append_to(run_id, tenant, event, at, kept))

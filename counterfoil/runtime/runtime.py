@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from ..canonical import sha256_hex
 from ..ledger.admission import Relation
@@ -22,6 +22,7 @@ from ..ledger.rows import ApprovalRow, CallRow
 from ..ledger.states import CallState
 from ..registry.contract import Contract
 from ..registry.limits import Actor
+from ..registry.principal import Principal
 from ..registry.request import CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
 from .carrying import Carrier
@@ -41,6 +42,8 @@ from .views import CallView, ErrorView, follow
 
 log = logging.getLogger("counterfoil.runtime")
 FLUSH_S: Final = 0.05
+UNWRITTEN_S: Final = 5.0
+"""How long an answer may be on its way to the transport before it counts as lost."""
 LONGEST_TICK_S: Final = 1.0
 
 
@@ -51,6 +54,7 @@ class Runtime(Desk):
         self._parts = parts
         self._tasks = Tasks()
         self._closing = False
+        self._grace_ends = 0.0
         viewer = Viewer(parts.ledger, parts.settings)
         self._carrier = Carrier(parts, self._tasks.spawn)
         self._path = CallPath(parts, viewer, Sender(parts), self._carrier, self._join)
@@ -58,21 +62,32 @@ class Runtime(Desk):
         self._path.recover = self._recover_here
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
+        self._unwritten: dict[str, asyncio.TimerHandle] = {}
         self._flushing: asyncio.TimerHandle | None = None
         self._ticker: asyncio.Task[None] | None = None
         super().__init__(parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on)
 
-    async def start(self) -> None:
-        """Take over what lost owners left, then keep sweeping. What they left is known as unknown when this returns."""
-        await self._sweeper.take_over()
-        self._ticker = self._tasks.spawn(self._tick())
+    async def start(self, *, sweeps: bool = True) -> None:
+        """Take over what lost owners left, then keep sweeping. What they left is known as unknown when this returns.
+
+        A process that ends at once takes nothing over: it only beats.
+        """
+        if sweeps:
+            await self._sweeper.take_over()
+        self._ticker = self._tasks.spawn(self._tick() if sweeps else self._beat())
+
+    def begin_stop(self, grace_s: float) -> None:
+        """Refuse new calls from now on; those under way have this long, in seconds."""
+        if not self._closing:
+            self._closing = True
+            self._grace_ends = self._parts.clock.monotonic() + grace_s
 
     async def stop(self, grace_s: float) -> bool:
-        """Refuse new calls, wait so long for those under way, and leave the rest to recovery. True if nothing is left."""
-        self._closing = True
+        """Refuse new calls, wait for those under way, and leave the rest to recovery. True if nothing is left."""
+        self.begin_stop(grace_s)
         if self._ticker is not None:
             self._ticker.cancel()
-        await self._tasks.drain(grace_s)
+        await self._tasks.drain(max(0.0, self._grace_ends - self._parts.clock.monotonic()))
         busy = any(case.running is not None and not case.running.task.done() for case in self._parts.cases.values())
         await self._tasks.cancel()
         try:
@@ -100,23 +115,33 @@ class Runtime(Desk):
         if view.state is CallState.AWAITING_APPROVAL and request.wait_given and request.wait_s and view.call_id:
             row = await self._follower.until_still(view.call_id, request.wait_s)
             view = view if row is None else await self._viewer.view(row, replayed=view.replayed)
+        for call_id in view.delivers:
+            self._expect_delivery(call_id)
         if not view.delivers:
             case.listeners = 0
             self._close_request(case)
         return view
 
-    def delivered(self, call_ids: tuple[str, ...]) -> None:
+    async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:
         """A view of these calls' settled state was written to the transport for their subject."""
+        del principal  # only its own calls are ever shown to it as settled
         at = self._parts.clock.now()
+        for call_id in call_ids:
+            if (timer := self._unwritten.pop(call_id, None)) is not None:
+                timer.cancel()
         self._parts.deliveries.extend(Delivery(call_id, at) for call_id in call_ids)
         if call_ids and self._flushing is None:
             loop = asyncio.get_running_loop()
             self._flushing = loop.call_later(FLUSH_S, self._flush_soon)
 
-    def dropped(self, call_ids: tuple[str, ...]) -> None:
-        """The answer that showed these calls settled was never written: the same call may ask for it again."""
-        for call_id in call_ids:
-            self._parts.ledger.record_nowait(lambda found=call_id: set_request_open(found, open_=False))  # type: ignore[misc]
+    def _expect_delivery(self, call_id: str) -> None:
+        """An answer that shows a call settled is on its way; if it is never written, the same call may ask again."""
+        loop = asyncio.get_running_loop()
+        self._unwritten[call_id] = loop.call_later(UNWRITTEN_S, self._never_written, call_id)
+
+    def _never_written(self, call_id: str) -> None:
+        self._unwritten.pop(call_id, None)
+        self._parts.ledger.record_nowait(lambda: set_request_open(call_id, open_=False))
 
     async def _run(self, case: Case, work: Callable[[Case], Awaitable[CallView]]) -> None:
         """The task of one call: every end of it is a view for whoever waits."""
@@ -129,7 +154,7 @@ class Runtime(Desk):
         except RefusedError as error:
             view = await self._refused_case(case, error.reason)
         except DamagedChainError as error:
-            log.error("the record of a call is damaged: %s", error)
+            log.error("the record of a call is damaged: %s", error)  # noqa: TRY400 (the place in our code says nothing)
             view = self._damaged(case, error)
         except LedgerError as error:
             view = self._refused(case, unreadable(error).reason)
@@ -147,9 +172,7 @@ class Runtime(Desk):
         await asyncio.wait({case.done}, timeout=wait_s)
         if not case.done.done() and case.row is None:
             case.ask_for_row()
-            has_row = asyncio.ensure_future(case.has_row.wait())
-            await asyncio.wait({case.done, has_row}, return_when=asyncio.FIRST_COMPLETED)
-            has_row.cancel()
+            await _either(case.done, case.has_row)
         if case.done.done():
             return case.done.result()
         row = case.row
@@ -173,7 +196,8 @@ class Runtime(Desk):
         if row.state == CallState.AWAITING_APPROVAL:
             at = self._parts.clock.now()
             if key is not None:
-                row = await self._parts.ledger.record(lambda: join_key(row.call_id, key, at)) or row
+                joined = await self._parts.ledger.record(lambda: join_key(duplicate.row.call_id, key, at))
+                row = joined or row
             return await self._viewer.view(row, replayed=True)
         await self._parts.ledger.record(lambda: set_request_open(row.call_id, open_=True))
         still = await self._follower.until_still(row.call_id, self._parts.settings.queue_wait_s)
@@ -222,7 +246,9 @@ class Runtime(Desk):
 
     async def _ask(self, request: CallRequest, about: CallRow) -> CallView:
         """A probe is a governed call of its own, in which `Call` describes the call that it asks about."""
-        case = Case(self._parts.ids.new("call_"), about.action_id, request.principal, request, asked_about=about.call_id)
+        case = Case(
+            self._parts.ids.new("call_"), about.action_id, request.principal, request, asked_about=about.call_id
+        )
         case.listeners = 1
         await self._run(case, self._path.fresh)
         return case.done.result()
@@ -271,7 +297,9 @@ class Runtime(Desk):
 
     def _damaged(self, case: Case, error: DamagedChainError) -> CallView:
         """Its record is damaged: nothing more is done about this call, and nothing is claimed about it."""
-        reason = refuse(ErrorCode.INTERNAL, f"The record of this call is damaged ({error}); a person must look at it.").reason
+        reason = refuse(
+            ErrorCode.INTERNAL, f"The record of this call is damaged ({error}); a person must look at it."
+        ).reason
         view = refused_view(case.request.tool if case.request else "", reason)
         return replace(view, call_id=case.call_id if case.row else None, sent="unknown" if case.row else "no")
 
@@ -309,6 +337,14 @@ class Runtime(Desk):
         if deliveries:
             await self._parts.ledger.record(lambda: mark_delivered(deliveries))
 
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._parts.settings.lease_s / 6)
+            try:
+                await self._parts.ledger.beat()
+            except LedgerError as error:
+                log.warning("no beat could be recorded: %s", type(error).__name__)
+
     async def _tick(self) -> None:
         """Beat and sweep, several times a lease, whatever the last pass met."""
         pause = min(LONGEST_TICK_S, self._parts.settings.lease_s / 6)
@@ -321,6 +357,15 @@ class Runtime(Desk):
                 log.warning("the sweep is put off: %s", type(error).__name__)
             except Exception as error:  # noqa: BLE001 (the sweep must outlive any fault; it is logged and the next pass comes)
                 log_fault("a sweep ended", error)
+
+
+async def _either(done: asyncio.Future[CallView], has_row: asyncio.Event) -> None:
+    row = asyncio.ensure_future(has_row.wait())
+    waiting: set[asyncio.Future[Any]] = {done, row}
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        row.cancel()
 
 
 def closing() -> RefusedError:

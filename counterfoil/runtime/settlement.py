@@ -44,7 +44,7 @@ class Result:
     output_bytes: bytes | None
 
 
-def settlement_of(  # noqa: PLR0913 (what is known, and how)
+def settlement_of(
     contract: Contract, outcome: Outcome[Any], keeper: Keeper, at: int, limit: int, by: str = "execution"
 ) -> Result:
     """What T2 records of an outcome.
@@ -106,14 +106,20 @@ def _details(contract: Contract, outcome: Outcome[Any], code: ErrorCode | None, 
     if code is ErrorCode.TOOL_FAILED:
         details["effect"] = "unknown" if outcome.sent is Sent.UNKNOWN and not contract.is_read else "none"
     if code is ErrorCode.OUTPUT_INVALID and sealed is not None:
-        details |= {"uri": f"counterfoil://artifacts/{sealed.payload_id}", "bytes": sealed.bytes, "sha256": sealed.sha256}
+        details |= {
+            "uri": f"counterfoil://artifacts/{sealed.payload_id}",
+            "bytes": sealed.bytes,
+            "sha256": sealed.sha256,
+        }
     if outcome.after_s is not None:
         details["retry_after_s"] = outcome.after_s
     return details
 
 
 def _evidence(contract: Contract, outcome: Outcome[Any]) -> JsonObject:
-    found: JsonObject = {name: at_pointer(outcome.output, pointer) for name, pointer in contract.recovery.evidence.items()}
+    found: JsonObject = {
+        name: at_pointer(outcome.output, pointer) for name, pointer in contract.recovery.evidence.items()
+    }
     found |= {name: outcome.evidence[name] for name in EVIDENCE if name in outcome.evidence}
     found["source"] = contract.upstream or contract.name
     return {name: value for name, value in found.items() if value is not None}

@@ -1,4 +1,4 @@
-"""From a recorded call to the view of it: the output is unsealed here, cut to what a caller is shown, never redacted."""
+"""From a recorded call to its view: the output is unsealed here, cut to what a caller is shown, never redacted."""
 
 from __future__ import annotations
 
@@ -106,5 +106,3 @@ def _partial_note(row: CallRow) -> Next | None:
     if row.outcome != "partial" or not row.message:
         return None
     return Next("status", {"call_id": row.call_id}, f"Only a part was done: {row.message}")
-
-

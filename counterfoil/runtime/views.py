@@ -243,7 +243,7 @@ def error_of(row: CallRow) -> ErrorView | None:
 
 
 def evidence_of(row: CallRow) -> JsonObject | None:
-    """`evidence` of a recorded call: what is known of the sending, from where, and never to be trusted as instructions."""
+    """`evidence` of a recorded call: what is known of its sending and from where; never to be taken as instructions."""
     if row.dispatched_at is None:
         return None
     said: JsonObject = json.loads(row.evidence) if row.evidence else {}
@@ -261,7 +261,7 @@ def evidence_of(row: CallRow) -> JsonObject | None:
 def events_part(found: Sequence[EventRow], page: int) -> JsonObject:
     """`events` and `more` of a status view."""
     shown: list[JsonValue] = [
-        {"seq": event.seq, "type": event.type, "at": rfc3339(event.at), "data": json.loads(event.body)}
+        {"seq": event.seq, "type": event.type, "at": rfc3339(event.at), "data": json.loads(event.body)["data"]}
         for event in found[:page]
     ]
     return {"events": shown, "more": len(found) > page}

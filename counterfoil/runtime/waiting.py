@@ -23,7 +23,7 @@ class Place:
         self.woken = asyncio.Event()
 
     async def turn(self) -> None:
-        """Come back when something about the keys may have changed: in this process, or after a short while in others."""
+        """Come back when something about the keys may have changed, here or, a little later, in other processes."""
         try:
             async with asyncio.timeout(POLL_S):
                 await self.woken.wait()

@@ -37,7 +37,7 @@ from ..registry.vocabulary import ErrorCode
 from .surface.answers import log_failure, own_output, refusal, refused_view, result
 from .surface.delivery import Deliveries
 from .surface.listing import DIGEST_META, PAGE, Listing
-from .surface.ports import Asked, BaseTool, Catalogue, Desk, Standing
+from .surface.ports import Asked, BaseTool, Catalogue, Desk, Place
 from .surface.progress import HEARTBEAT_S, Progress
 from .surface.resources import Resources
 
@@ -167,8 +167,8 @@ class Surface:
 
     async def _direct_call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         asked, alive = self._asked(ctx)
-        standing = self._catalogue.standing(asked.principal, params.name)
-        if standing is Standing.UNKNOWN:
+        standing = self._catalogue.place(asked.principal, params.name)
+        if standing is Place.UNKNOWN:
             raise _unknown(params.name)
         meta: dict[str, object] = dict(ctx.meta or {})
         for name in (DIGEST_META, KEY_META):
@@ -210,13 +210,13 @@ class Surface:
         return result(body, is_error=True)
 
 
-def _request(params: CallToolRequestParams, asked: Asked, standing: Standing, meta: dict[str, Any]) -> CallRequest:
+def _request(params: CallToolRequestParams, asked: Asked, standing: Place, meta: dict[str, Any]) -> CallRequest:
     return CallRequest(
         asked.principal,
         tool=params.name,
         arguments=params.arguments or {},
         schema_digest=meta.get(DIGEST_META),
-        needs_digest=standing is not Standing.LISTED,
+        needs_digest=standing is not Place.LISTED,
         idempotency_key=meta.get(KEY_META),
         wait_s=asked.default_wait_s,
         progress=asked.progress,

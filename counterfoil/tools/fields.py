@@ -191,7 +191,7 @@ def _narrowed(function: Callable[..., Any]) -> ResourceFunction:
     names = {parameter.name for parameter in parameters}
 
     def resources(**arguments: object) -> list[str]:
-        return list(function(**{name: value for name, value in arguments.items() if name in names}))
+        return cast("list[str]", function(**{name: value for name, value in arguments.items() if name in names}))
 
     resources.__signature__ = inspect.signature(function)  # type: ignore[attr-defined] # read by check_resources
     return resources

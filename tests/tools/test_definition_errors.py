@@ -118,8 +118,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_a_field_that_cannot_be_right_is_refused_with_what_it_may_be(fields: dict[str, Any], message: str) -> None:
     async def f(x: str) -> None: ...
 
+    stated: Any = {"effect": "write", **fields}
     with pytest.raises(ToolDefinitionError, match=r"tool '.*f': .*" + message):
-        tool(**{"effect": "write", **fields})(f)
+        tool(**stated)(f)
 
 
 def test_a_probe_may_only_take_arguments_of_its_tool() -> None:

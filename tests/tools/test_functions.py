@@ -30,6 +30,10 @@ class Refund(BaseModel):
     amount: float
 
 
+class Counted(BaseModel):
+    n: int
+
+
 class Colour(Enum):
     RED = "red"
 
@@ -147,9 +151,11 @@ async def test_arguments_that_do_not_fit_are_an_invalid_request_that_shows_no_va
 @pytest.mark.parametrize("value", [True, "7", 1.5, None])
 async def test_an_integer_field_takes_nothing_but_an_integer(make_call: MakeCall, value: Any) -> None:
     @tool(effect="write")
-    async def count(n: int) -> None: ...
+    async def count(n: int, inside: Counted) -> None: ...
 
-    assert (await invoke(count, make_call(), {"n": value})).code is ErrorCode.INVALID_ARGUMENTS
+    wrong: list[Any] = [{"n": value, "inside": {"n": 1}}, {"n": 1, "inside": {"n": value}}]
+    for arguments in wrong:
+        assert (await invoke(count, make_call(), arguments)).code is ErrorCode.INVALID_ARGUMENTS
 
 
 async def test_a_probe_gets_the_tools_arguments_and_answers_in_json(make_call: MakeCall) -> None:

@@ -92,7 +92,7 @@ def check(context: typer.Context) -> int:
 
 
 @app.command(epilog=EVERYWHERE)
-def call(  # noqa: PLR0913 (one parameter for each option of the command)
+def call(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="A tool; see: counterfoil tools list")],
     arguments: Annotated[str, typer.Argument(metavar="[JSON|-]", help="A JSON object; - reads it from stdin.")] = "{}",
@@ -116,7 +116,7 @@ def status(
 
 
 @app.command(epilog=EVERYWHERE)
-def reconcile(  # noqa: PLR0913
+def reconcile(
     context: typer.Context,
     call_id: CallId,
     *,

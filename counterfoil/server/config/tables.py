@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from ...registry.vocabulary import Assurance, Effect, Verdict
 from .kinds import (
@@ -26,14 +26,12 @@ from .kinds import (
     Seconds,
     Secrets,
     Wait,
-    as_many,
     asks_somebody,
 )
 
 WordOfEffect = Annotated[Effect, Field(strict=False)]
 WordOfVerdict = Annotated[Verdict, Field(strict=False)]
 WordOfAssurance = Annotated[Assurance, Field(strict=False), AfterValidator(asks_somebody)]
-WordsOfEffect = Annotated[tuple[WordOfEffect, ...], Field(strict=False), BeforeValidator(as_many)]
 
 
 class Table(BaseModel):
@@ -120,8 +118,8 @@ class PolicyTable(Table):
     """The rule's name, as refusals give it."""
     tool: Glob = "*"
     """Which tools, by full name or glob."""
-    effect: WordsOfEffect | None = None
-    """Which effects, one or a list."""
+    effect: WordOfEffect | None = None
+    """Which effect."""
     tags: Globs | None = None
     """Which tags, one or a list; a tool with one of them matches."""
     scope: Glob | None = None

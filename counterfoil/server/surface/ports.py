@@ -111,7 +111,7 @@ class Desk(Protocol):
         ...
 
 
-class Standing(StrEnum):
+class Place(StrEnum):
     """What a name is to a principal."""
 
     LISTED = "listed"  # in its tools/list: its schema was seen
@@ -126,7 +126,7 @@ class Catalogue(Protocol):
         """What its tools/list shows beside the base tools; the same for the same scopes."""
         ...
 
-    def standing(self, principal: Principal, name: str) -> Standing:
+    def place(self, principal: Principal, name: str) -> Place:
         """What a name is to it."""
         ...
 

@@ -35,7 +35,7 @@ class Desk(Protocol):
         """The one call path."""
         ...
 
-    async def status(  # noqa: PLR0913 (the fields of the base tool)
+    async def status(
         self,
         principal: Principal,
         *,
@@ -54,7 +54,7 @@ class Desk(Protocol):
         """Ask one call or run to stop."""
         ...
 
-    async def confirm(  # noqa: PLR0913 (the fields of the base tool)
+    async def confirm(
         self,
         principal: Principal,
         *,

@@ -1,0 +1,156 @@
+"""Who decides what waits: proposals as their requester and their deciders see them, and a person's decision.
+
+Over MCP nothing is decided from tool arguments; a decision comes in by `decide`, from where a person was seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ledger.approving import Decided, Decision, decide
+from ..ledger.errors import LedgerError
+from ..ledger.queries import PENDING, PENDING_OF_TENANT, RECENT_APPROVALS
+from ..ledger.recovering import claim
+from ..ledger.redact import redact_text
+from ..ledger.states import CallState
+from ..registry.principal import Principal
+from ..registry.vocabulary import ErrorCode
+from .answers import not_found, refusal_of, refusal_view
+from .refusal import RefusedError, refuse
+from .views import ApprovalView, ErrorView, PlainView
+
+if TYPE_CHECKING:
+    from ..ledger.rows import ApprovalRow, CallRow
+    from .following import Follower
+    from .parts import Parts
+    from .viewing import Viewer
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """Who decides, and how it is known."""
+
+    by: str
+    strength: str
+    via: str
+
+
+class Approvals:
+    """The proposals of one ledger. `carry_on` follows a call that a decision queued and this process claimed."""
+
+    def __init__(self, parts: Parts, viewer: Viewer, follower: Follower, carry_on: Callable[[CallRow], None]) -> None:
+        self._parts = parts
+        self._viewer = viewer
+        self._follower = follower
+        self._take_up = carry_on
+
+    async def confirm(
+        self, principal: Principal, *, approval_id: str | None, decision: str | None, digest: str | None, wait_s: float
+    ) -> ApprovalView | PlainView:
+        """How a proposal stands and where a person decides, after a wait for that. Nothing is decided here."""
+        try:
+            row = await self._approval_for(principal, approval_id)
+            if decision is not None:
+                error = refuse(
+                    ErrorCode.DENIED,
+                    "No decision is taken from tool arguments: a person decides where the model has no hand. "
+                    + str(ApprovalView(row, None).wire()["how"]),
+                )
+                return await self._approval_view(row, refusal_of(error))
+            if digest is not None and digest != row.digest:
+                error = refuse(ErrorCode.APPROVAL_INVALID, "This digest is not the proposal's.")
+                return await self._approval_view(row, refusal_of(error))
+            if wait_s:
+                row = await self._follower.until_decided(row.approval_id, wait_s) or row
+            return await self._approval_view(row)
+        except (RefusedError, LedgerError) as error:
+            return refusal_view(error)
+
+    async def all(self, *, pending_only: bool = True) -> list[ApprovalView]:
+        """Every proposal of the ledger, for the command line."""
+        rows = await self._parts.ledger.reads.fetch(PENDING if pending_only else RECENT_APPROVALS)
+        return [await self._approval_view(row) for row in rows]
+
+    async def one(self, approval_id: str) -> ApprovalView | PlainView:
+        """One proposal, for the command line."""
+        row = await self._viewer.approval(approval_id)
+        return await self._approval_view(row) if row is not None else refusal_view(not_found(approval_id))
+
+    async def decide(
+        self, approval_id: str, decision: str, *, decider: Decider, digest: str | None = None, note: str | None = None
+    ) -> ApprovalView | PlainView:
+        """A person's decision about one exact proposal. Approved, the call is queued and carried on at once."""
+        try:
+            row = await self._viewer.approval(approval_id)
+            if row is None:
+                raise not_found(approval_id)
+            if decision not in {"approve", "reject"}:
+                raise refuse(
+                    ErrorCode.INVALID_ARGUMENTS, f"decision: expected approve or reject, got {decision[:20]!r}"
+                )
+            if row.assurance == "second_person" and decider.strength == "same_user":
+                raise refuse(
+                    ErrorCode.DENIED,
+                    "This needs a second person with a proven identity; the account that runs the server and its "
+                    "requester are one person here.",
+                )
+            said = Decision(
+                approve=decision == "approve",
+                by=decider.by,
+                strength=decider.strength,
+                via=decider.via,
+                at=self._parts.clock.now(),
+                digest=digest,
+                note=redact_text(note) if note else None,
+            )
+            done = await self._parts.ledger.record(lambda: decide(approval_id, said))
+            if isinstance(done, Decided):
+                await self._carry_out(done.row)
+                return await self._approval_view(done.approval)
+            why = "its digest is another one" if done.why == "digest" else f"it is {done.why} already"
+            error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: {why}.")
+            return await self._approval_view(done.approval or row, refusal_of(error))
+        except (RefusedError, LedgerError) as error:
+            return refusal_view(error)
+
+    async def pending_for(self, principal: Principal) -> list[ApprovalView]:
+        """The undecided proposals that this principal made or may decide."""
+        rows = await self._parts.ledger.reads.fetch(PENDING_OF_TENANT, tenant=principal.tenant)
+        return [await self._approval_view(row) for row in rows if may_see(row, principal)]
+
+    async def _carry_out(self, row: CallRow) -> None:
+        """Carry on a decided call at once, if this process has its tool; any other server would find it."""
+        if row.state != CallState.QUEUED or self._parts.catalogue.get(row.tool, row.version) is None:
+            return
+        if not self._parts.settings.carries_on:
+            return
+        at, owner_id = self._parts.clock.now(), self._parts.ledger.owner_id
+        mine = await self._parts.ledger.record(lambda: claim(row.call_id, owner_id, at))
+        if mine is not None:
+            self._take_up(mine)
+
+    async def _approval_for(self, principal: Principal, approval_id: str | None) -> ApprovalRow:
+        if approval_id is None:
+            raise refuse(ErrorCode.INVALID_ARGUMENTS, "approval_id: expected the id that the call's view gives.")
+        row = await self._viewer.approval(approval_id)
+        if row is None or not may_see(row, principal):
+            raise not_found(approval_id)
+        return row
+
+    async def _approval_view(self, row: ApprovalRow, error: ErrorView | None = None) -> ApprovalView:
+        call = await self._viewer.row(row.call_id)
+        return ApprovalView(row, json.loads(call.args_shown) if call is not None else None, error)
+
+
+def may_see(row: ApprovalRow, principal: Principal) -> bool:
+    """Its requester, or somebody of its tenant who may decide it."""
+    if row.tenant != principal.tenant:
+        return False
+    return (
+        row.requester == principal.subject
+        or principal.subject in json.loads(row.approvers)
+        or principal.holds("approve")
+    )

@@ -1,0 +1,215 @@
+"""The composition root: from a configuration to an open ledger, a catalogue, a policy and a running runtime.
+
+Everything is put together here and nowhere else. `open_app` is also what embedding programs use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..canonical import JsonValue
+from ..ledger.errors import LedgerLockedError
+from ..ledger.store import Ledger, LedgerSettings
+from ..registry.catalogue import Catalogue
+from ..registry.limits import Breaker
+from ..registry.policy import Policy
+from ..registry.policy_rules import PolicyError, Rule
+from ..registry.principal import Principal
+from ..registry.request import CallRequest
+from ..registry.vocabulary import Effect
+from ..runtime.capacity import Capacity
+from ..runtime.clock import Clock, RandomIds, SystemClock
+from ..runtime.parts import Parts
+from ..runtime.runtime import Runtime
+from ..runtime.settings import Pool, Settings
+from ..runtime.views import CallView
+from .config import ConfigError, Configuration, Problem, load
+from .config.kinds import read_rate
+from .modules import register_modules
+from .secrets import SecretError, resolve
+from .shelf import Shelf
+
+OPEN_WAIT_S: Final = 30.0
+"""How long a start waits for another process to let go of the ledger."""
+OPEN_PAUSE_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """One open application."""
+
+    config: Configuration
+    catalogue: Catalogue
+    policy: Policy
+    shelf: Shelf
+    ledger: Ledger
+    runtime: Runtime
+    local: Principal
+
+    async def call(
+        self,
+        name: str,
+        arguments: JsonValue = None,
+        *,
+        principal: Principal | None = None,
+        idempotency_key: str | None = None,
+        if_version: str | None = None,
+        version: str | None = None,
+        wait_s: float | None = None,
+    ) -> CallView:
+        """Call a tool from Python, as `principal` or as the configuration's own; its view counts as delivered."""
+        request = CallRequest(
+            principal=principal or self.local,
+            tool=name,
+            arguments={} if arguments is None else arguments,
+            version=version,
+            idempotency_key=idempotency_key,
+            if_version=if_version,
+            wait_s=wait_s,
+            wait_given=wait_s is not None,
+        )
+        view = await self.runtime.call(request)
+        await self.runtime.delivered(view.delivers, request.principal)
+        return view
+
+
+@asynccontextmanager
+async def open_app(
+    config_path: Path | str, *, role: str = "embedded", clock: Clock | None = None
+) -> AsyncGenerator[App, None]:
+    """Open everything that a configuration names, and close it in order.
+
+    Args:
+        config_path: the configuration's file.
+        role: `serve`, `cli` or `embedded`. A command line takes no queued work of others up, since it ends at once.
+        clock: time, where a test owns it.
+
+    Raises:
+        ConfigError: the configuration, or a tool module that it names, cannot be used.
+        LedgerError: the ledger cannot be opened.
+    """
+    config = load(Path(config_path))
+    catalogue = Catalogue()
+    register_modules(config, catalogue)
+    policy = policy_of(config)
+    time = clock or SystemClock()
+    ledger = await _open_ledger(config, time)
+    done = False
+    try:
+        runtime = Runtime(_parts(config, catalogue, policy, ledger, time, serves=role != "cli"))
+        await runtime.start(sweeps=role != "cli")
+        shelf = Shelf(catalogue, policy, config.server.visibility == "all", config.server.show_locked)
+        try:
+            yield App(config, catalogue, policy, shelf, ledger, runtime, local_principal(config))
+        finally:
+            done = await runtime.stop(config.server.grace_s)
+    finally:
+        await ledger.close(ended=done)
+
+
+def local_principal(config: Configuration) -> Principal:
+    """Who speaks over stdio, at the command line and by embedding."""
+    local = config.principals.local
+    return Principal(local.tenant, local.subject, "local", frozenset(local.scopes))
+
+
+def policy_of(config: Configuration) -> Policy:
+    """The rules as values.
+
+    Raises:
+        ConfigError: a rule that cannot be right.
+    """
+    rules = [
+        Rule(
+            id=rule.id,
+            verdict=rule.verdict,
+            tool=rule.tool,
+            effect=rule.effect,
+            tags=rule.tags or (),
+            scope=rule.scope,
+            tenant=rule.tenant,
+            subject=rule.subject,
+            upstream=rule.upstream,
+            when=rule.when,
+            assurance=rule.assurance,
+            over_mcp=rule.over_mcp,
+            approvers=rule.approvers,
+            reason=rule.reason,
+        )
+        for rule in config.policy
+    ]
+    defaults = config.policy_defaults
+    try:
+        return Policy(rules, {effect: getattr(defaults, effect.value) for effect in Effect})
+    except PolicyError as error:
+        index = next(n for n, rule in enumerate(config.policy) if rule.id == error.rule_id)
+        problem = Problem("policy", f"policy[{index}].{error.field}", None, str(error))
+        raise ConfigError(config.path, [problem]) from None
+
+
+async def _open_ledger(config: Configuration, clock: Clock) -> Ledger:
+    """Open the ledger; one that another process holds is waited for, a while."""
+    settings = LedgerSettings(
+        path=config.ledger_path,
+        durability=config.ledger.durability,
+        lease_s=config.ledger.lease_s,
+        payload_keys=_keys(config, config.ledger.payload_keys, "ledger.payload_keys"),
+        approval_keys=_keys(config, config.approvals.keys, "approvals.keys"),
+        clock=clock.now,
+    )
+    ends = clock.monotonic() + OPEN_WAIT_S
+    while True:
+        try:
+            return await Ledger.open(settings)
+        except LedgerLockedError:
+            if clock.monotonic() > ends:
+                raise
+            await asyncio.sleep(OPEN_PAUSE_S)
+
+
+def _keys(config: Configuration, references: tuple[str, ...], key: str) -> list[str]:
+    try:
+        return [resolve(reference, config.path.parent).reveal() for reference in references]
+    except SecretError as error:
+        raise ConfigError(config.path, [Problem(key.split(".", maxsplit=1)[0], key, None, str(error))]) from None
+
+
+def _parts(
+    config: Configuration, catalogue: Catalogue, policy: Policy, ledger: Ledger, clock: Clock, *, serves: bool
+) -> Parts:
+    pools = {
+        name: Pool(pool.concurrency, read_rate(pool.rate) if pool.rate else None) for name, pool in config.pools.items()
+    }
+    settings = Settings(
+        duplicate_window_s=config.server.duplicate_window_s,
+        lease_s=config.ledger.lease_s,
+        reads_before=config.ledger.reads == "before",
+        everything_listed=config.server.visibility == "all",
+        proposal_valid_s=config.approvals.valid_s,
+        execute_within_s=config.approvals.execute_within_s,
+        pending_max=config.approvals.pending_max,
+        authority_s=config.runs.authority_s,
+        argument_bytes=config.limits.argument_bytes,
+        argument_depth=config.limits.argument_depth,
+        output_model_bytes=config.limits.output_model_bytes,
+        output_bytes=config.limits.output_bytes,
+        carries_on=serves,
+        pools=pools,
+    )
+    return Parts(
+        catalogue=catalogue,
+        policy=policy,
+        ledger=ledger,
+        clock=clock,
+        ids=RandomIds(),
+        settings=settings,
+        capacity=Capacity(pools, config.limits.blocking_threads),
+        breaker=Breaker(),
+        chance=random.random,
+    )

@@ -1,0 +1,137 @@
+"""The catalogue as one principal sees it: for `tool_search`, for the MCP lists, and for the command line.
+
+Policy and catalogue decide; this only brings their answers into the shapes that the tools room and the surface ask for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..canonical import JsonObject
+from ..registry.catalogue import Catalogue, Sight
+from ..registry.contract import Contract
+from ..registry.policy import Policy
+from ..registry.principal import Principal
+from ..registry.vocabulary import Visibility
+from .surface.ports import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One tool that fits; `missing_scopes` only where it fails by scope alone."""
+
+    contract: Contract
+    score: float
+    missing_scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best hits, best first."""
+
+    hits: tuple[Hit, ...]
+    more: int = 0
+    unmatched: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """One process's catalogue under its policy. `everything` lists all that a principal may call."""
+
+    catalogue: Catalogue
+    policy: Policy
+    everything: bool = False
+    show_locked: bool = False
+
+    def search(
+        self, principal: Principal, *, query: str | None, names: Sequence[str], category: str | None, limit: int
+    ) -> Found:
+        """Tools by exact names, by words, or all of one category."""
+        if names:
+            return self._named(principal, names)
+        if not query:
+            return self._category(principal, category, limit)
+        found = self.catalogue.search(query, principal, self.policy, category, limit)
+        contracts = [(self.catalogue.get(name), score) for name, score in found.hits]
+        hits = [Hit(entry.contract, score) for entry, score in contracts if entry is not None]
+        return Found((*hits, *self._locked(principal, query, limit - len(hits))), found.more, tuple(found.unmatched))
+
+    def categories(self, principal: Principal) -> Mapping[str, int]:
+        """Each tag of a visible tool, and how many have it."""
+        return self.catalogue.categories(principal, self.policy)
+
+    def listed(self, principal: Principal) -> Sequence[Contract]:
+        """What its tools/list shows beside the base tools."""
+        return self.catalogue.listed(principal, self.policy, everything=self.everything)
+
+    def standing(self, principal: Principal, contract: Contract) -> str:
+        """What a call of this tool would need."""
+        return self.policy.standing(contract, principal)
+
+    def place(self, principal: Principal, name: str) -> Place:
+        """Whether a name is in its tools/list, callable all the same, or unknown to it."""
+        entry, sight = self.catalogue.get(name), self.catalogue.sight(name, principal, self.policy)
+        if entry is None or sight is Sight.UNKNOWN:
+            return Place.UNKNOWN
+        listed = self.everything or entry.contract.gate.visibility is Visibility.BASE
+        return Place.LISTED if listed and sight is Sight.SEEN else Place.UNLISTED
+
+    def card(self, principal: Principal, name: str) -> JsonObject | None:
+        """Everything that it may read about one tool; None if it may not see it."""
+        entry = self.catalogue.get(name)
+        if entry is None or self.catalogue.sight(name, principal, self.policy) is not Sight.SEEN:
+            return None
+        contract = entry.contract
+        return {
+            "name": contract.name,
+            "version": contract.version,
+            "title": contract.text.title,
+            "description": contract.text.description,
+            "tags": list(contract.text.tags),
+            "effect": contract.gate.effect.value,
+            "open_world": contract.gate.open_world,
+            "scopes": list(contract.gate.scopes),
+            "approval": self.policy.standing(contract, principal),
+            "recovery": contract.recovery_class.value,
+            "idempotency": contract.recovery.idempotency.value,
+            "timeout_s": contract.limits.timeout_s,
+            "schema_digest": contract.short_digest,
+            "input_schema": contract.schemas.input,
+            "output_schema": contract.schemas.output,
+        }
+
+    def _named(self, principal: Principal, names: Sequence[str]) -> Found:
+        hits: list[Hit] = []
+        unmatched: list[str] = []
+        for name in dict.fromkeys(names):
+            entry, sight = self.catalogue.get(name), self.catalogue.sight(name, principal, self.policy)
+            if entry is None or sight is Sight.UNKNOWN or (sight is Sight.LOCKED and not self.show_locked):
+                unmatched.append(name)
+                continue
+            hits.append(Hit(entry.contract, 1.0, tuple(principal.missing(entry.contract.gate.scopes))))
+        return Found(tuple(hits), 0, tuple(unmatched))
+
+    def _category(self, principal: Principal, category: str | None, limit: int) -> Found:
+        found = [
+            contract
+            for contract in self.catalogue.contracts()
+            if category in contract.text.tags
+            and self.catalogue.sight(contract.name, principal, self.policy) is Sight.SEEN
+        ]
+        return Found(tuple(Hit(contract, 0.0) for contract in found[:limit]), max(0, len(found) - limit))
+
+    def _locked(self, principal: Principal, query: str, room: int) -> list[Hit]:
+        """Tools that fail only by scope, by name alone: where the configuration shows them, and only close names."""
+        if not self.show_locked or room <= 0:
+            return []
+        words = query.lower().split()
+        locked = self.catalogue.locked(principal, self.policy)
+        fitting = [
+            contract
+            for contract in locked
+            if difflib.get_close_matches(contract.name, ["_".join(words)], cutoff=0.6)
+            or any(word in contract.name.split("_") for word in words)
+        ]
+        return [Hit(contract, 0.0, tuple(principal.missing(contract.gate.scopes))) for contract in fitting[:room]]
