@@ -168,7 +168,7 @@ def _open(view: Mapping[str, Any]) -> RenderableType:
     server = part(view, "server")
     return Group(
         Text("Waiting for a decision", style="bold"),
-        render.approvals_table(parts(view, "pending")),
+        render.approvals_list(parts(view, "pending")),
         Text("\nUnresolved calls", style="bold"),
         *(unresolved or [Text("None: the outcome of every call is known.")]),
         Text(f"\nLedger: {server.get('ledger')} {server.get('reason') or ''}".rstrip(), style="dim"),
