@@ -19,13 +19,13 @@ from typing import Any, Final, Literal, TypeVar
 
 from ..canonical import JsonValue
 from . import keyring, migrations, owners, place, redact, sealing
-from .checkpoint import BOUND_BYTES
+from .checkpoint import LogLimits
 from .errors import CannotRecordError, LedgerLockedError, Reason, UnsupportedLedgerError
 from .presence import Presence
 from .reads import Reads
 from .sql import Fact
 from .verify import require_sound_chain
-from .writer import Writer
+from .writer import Writer, WriterOptions
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -48,6 +48,7 @@ class LedgerSettings:
     payload_keys: Sequence[keyring.Secret] = ()
     approval_keys: Sequence[keyring.Secret] = ()
     busy_s: float = 5.0
+    log: LogLimits = LogLimits()
     owner_id: str = field(default_factory=lambda: f"own_{secrets.token_hex(16)}")
     on_lost: Callable[[Exception], None] = field(default=lambda error: _log.error("a fact was not stored: %s", error))
 
@@ -101,13 +102,10 @@ class Ledger:
         path = settings.file()
         place.refuse_unsafe(path)
         rings: list[keyring.Keyring] = []
-        writer = await Writer.open(
-            path,
-            lambda: _connect(settings, path, rings),
-            busy_s=settings.busy_s,
-            on_lost=settings.on_lost,
-            is_whole=migrations.is_whole,
+        options = WriterOptions(
+            busy_s=settings.busy_s, on_lost=settings.on_lost, is_whole=migrations.is_whole, log=settings.log
         )
+        writer = await Writer.open(path, lambda: _connect(settings, path, rings), options)
         try:
             presence = Presence(path, settings.owner_id)
             try:
@@ -147,7 +145,7 @@ class Ledger:
         """Whether the last fact could be stored and the log is small."""
         wal_bytes = self._writer.checkpointer.wal_bytes()
         reason: str | None = self._writer.failing
-        if reason is None and wal_bytes > BOUND_BYTES:
+        if reason is None and self._writer.checkpointer.is_large():
             reason = "wal_too_large"
         return Health("ok" if reason is None else "degraded", reason, wal_bytes)
 

@@ -107,9 +107,7 @@ async def test_untouched_chains_are_sound_in_the_database_and_offline(runs: Ledg
         ("UPDATE events SET seq = seq + 10 WHERE run_id = 'run_b' AND seq = 4", 14, "expected event 4"),
     ],
 )
-async def test_damage_is_named_by_run_and_row_and_stays_in_its_run(
-    runs: Ledger, sql: str, seq: int, what: str
-) -> None:
+async def test_damage_is_named_by_run_and_row_and_stays_in_its_run(runs: Ledger, sql: str, seq: int, what: str) -> None:
     edit(runs.path, sql)
     report = verify_database(runs.path)
     assert not report.ok
@@ -165,9 +163,7 @@ async def test_nothing_is_added_to_a_chain_that_does_not_end_where_the_state_say
         head = (await runs.reads.look(lambda: head_of("run_a")))._replace(at=None)
         edit(runs.path, "DELETE FROM events WHERE run_id = 'run_a' AND seq = 4")
         with pytest.raises(DamagedChainError):
-            await runs.record(
-                lambda: append(head, tenant="t", call_id=None, type=EventType.SETTLED, at=1, data={})
-            )
+            await runs.record(lambda: append(head, tenant="t", call_id=None, type=EventType.SETTLED, at=1, data={}))
         stale = Head("run_b", 2, b"x" * 32)
         with pytest.raises(DamagedChainError):
             await runs.record(lambda: append(stale, tenant="t", call_id=None, type=EventType.SETTLED, at=1, data={}))
@@ -177,9 +173,7 @@ async def test_time_in_a_chain_never_goes_back(ledger: Ledger) -> None:
     async with asyncio.timeout(30):
         head = await ledger.record(lambda: grow("run_a", 1))
         later = await ledger.record(
-            lambda: append(
-                head._replace(at=None), tenant="t", call_id="run_a", type=EventType.SETTLED, at=-5, data={}
-            )
+            lambda: append(head._replace(at=None), tenant="t", call_id="run_a", type=EventType.SETTLED, at=-5, data={})
         )
     assert later.at == head.at == 1_000_000
 
@@ -188,7 +182,14 @@ async def test_content_never_keeps_an_event_from_being_stored(ledger: Ledger) ->
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    data: JsonObject = {"\ud800": "\udfff", "nan": float("nan"), "inf": [float("-inf")], "big": 2**70, "deep": deep, "nul": "\0"}
+    data: JsonObject = {
+        "\ud800": "\udfff",
+        "nan": float("nan"),
+        "inf": [float("-inf")],
+        "big": 2**70,
+        "deep": deep,
+        "nul": "\0",
+    }
     async with asyncio.timeout(30):
         await ledger.record(lambda: grow("run_a", 2, data))
         await ledger.record(lambda: grow("run_b", 1, {"huge": 10**5000}))

@@ -73,5 +73,3 @@ def recovered(folder: Path, log: bytes) -> int:
     assert [row.removeprefix("own-") for row in rows] == [run.removeprefix("run-") for run in runs]
     assert verify_database(path).ok
     return len(runs)
-
-

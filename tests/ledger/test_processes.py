@@ -115,7 +115,9 @@ async def test_neighbours_write_while_backups_are_taken_and_nobody_meets_a_lock(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
-async def test_an_owner_killed_is_declared_at_once_and_a_stopped_one_only_after_its_lease(open_ledger: OpenLedger) -> None:
+async def test_an_owner_killed_is_declared_at_once_and_a_stopped_one_only_after_its_lease(
+    open_ledger: OpenLedger,
+) -> None:
     ledger = await open_ledger(lease_s=8)
     killed, stopped = Child(ledger.path, "killed", 0), Child(ledger.path, "stopped", 0)
     killed.go()

@@ -138,7 +138,10 @@ async def test_no_canary_reaches_the_disk_or_an_export(ledger: Ledger) -> None:
     async with asyncio.timeout(30):
         sealed = ledger.seal(payload_id="p", call_id="c", tenant="t", kind="arguments", content=content)
         await ledger.record(lambda: sealing.store(sealed))
-        data: Any = {"arguments": ledger.project(value, ["/marked"]), "message": redact_text(f"refused: token={CANARY}")}
+        data: Any = {
+            "arguments": ledger.project(value, ["/marked"]),
+            "message": redact_text(f"refused: token={CANARY}"),
+        }
         head = Head.new("run_1")
         await ledger.record(lambda: append(head, tenant="t", call_id="c", type=EventType.DISPATCHED, at=1, data=data))
         assert await ledger.open_payload("p") == content

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from counterfoil.ledger.errors import CannotRecordError, Reason
 from counterfoil.ledger.sql import Fact, Sql, change, one
-from counterfoil.ledger.writer import Writer
+from counterfoil.ledger.writer import Writer, WriterOptions
 from sqlalchemy import Column, MetaData, String, Table, bindparam, func, select
 
 pytestmark = pytest.mark.anyio
@@ -137,7 +137,7 @@ async def test_the_fact_of_a_cancelled_caller_is_stored(path: Path, lock: Callab
 
 async def test_the_error_of_a_cancelled_caller_is_counted(path: Path, lock: Callable[[], sqlite3.Connection]) -> None:
     lost: list[Exception] = []
-    writer = await Writer.open(path, lambda: connect(path), on_lost=lost.append)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(on_lost=lost.append))
     held = lock()
     async with asyncio.timeout(30):
         task = asyncio.create_task(writer.record(lambda: guarded("absent")))
@@ -154,7 +154,7 @@ async def test_the_error_of_a_cancelled_caller_is_counted(path: Path, lock: Call
 async def test_a_lock_held_too_long_is_an_answer_and_the_writer_works_again(
     path: Path, lock: Callable[[], sqlite3.Connection]
 ) -> None:
-    writer = await Writer.open(path, lambda: connect(path), busy_s=0.05)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=0.05))
     held = lock()
     async with asyncio.timeout(30):
         with pytest.raises(CannotRecordError) as raised:
@@ -171,7 +171,7 @@ async def test_a_lock_held_too_long_is_an_answer_and_the_writer_works_again(
 async def test_a_lock_that_is_let_go_in_time_costs_only_patience(
     path: Path, lock: Callable[[], sqlite3.Connection]
 ) -> None:
-    writer = await Writer.open(path, lambda: connect(path), busy_s=20)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=20))
     held = lock()
     async with asyncio.timeout(30):
         task = asyncio.create_task(writer.record(lambda: put("waited")))
@@ -198,7 +198,7 @@ async def test_facts_come_from_several_loops_and_threads(path: Path) -> None:
 async def test_close_stores_what_waits_and_refuses_what_comes_later(
     path: Path, lock: Callable[[], sqlite3.Connection]
 ) -> None:
-    writer = await Writer.open(path, lambda: connect(path), busy_s=20)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=20))
     held = lock()
     async with asyncio.timeout(30):
         tasks = [asyncio.create_task(writer.record(lambda n=n: put(str(n)))) for n in range(50)]
@@ -216,8 +216,10 @@ async def test_close_stores_what_waits_and_refuses_what_comes_later(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the death is the test
-async def test_a_writer_that_dies_fails_what_waits_and_what_comes(path: Path, lock: Callable[[], sqlite3.Connection]) -> None:
-    writer = await Writer.open(path, lambda: connect(path), busy_s=20)
+async def test_a_writer_that_dies_fails_what_waits_and_what_comes(
+    path: Path, lock: Callable[[], sqlite3.Connection]
+) -> None:
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=20))
     held = lock()
     async with asyncio.timeout(30):
         tasks = [asyncio.create_task(writer.record(lambda: put("before")))]
@@ -281,7 +283,7 @@ async def test_a_batch_that_changes_nothing_writes_nothing(path: Path) -> None:
 
 async def test_a_fact_that_nobody_waits_for_is_stored_or_reported(path: Path) -> None:
     lost: list[Exception] = []
-    writer = await Writer.open(path, lambda: connect(path), on_lost=lost.append)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(on_lost=lost.append))
     async with asyncio.timeout(30):
         writer.record_nowait(lambda: put("quiet"))
         writer.record_nowait(lambda: guarded("absent"))
@@ -301,7 +303,7 @@ async def test_a_renamed_table_fails_its_own_facts_until_it_is_back(path: Path) 
     def put_other(key: str) -> Fact[None]:
         yield from change(other, k=key)
 
-    writer = await Writer.open(path, lambda: connect(path), is_whole=is_whole)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(is_whole=is_whole))
     with closing(sqlite3.connect(path, isolation_level=None)) as hand:
         hand.execute("CREATE TABLE others (k TEXT PRIMARY KEY)")
         hand.execute("ALTER TABLE things RENAME TO hidden")
