@@ -14,6 +14,7 @@ import socket
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -48,7 +49,7 @@ class LedgerSettings:
     payload_keys: Sequence[keyring.Secret] = ()
     approval_keys: Sequence[keyring.Secret] = ()
     busy_s: float = 5.0
-    log: LogLimits = LogLimits()
+    log: LogLimits = field(default_factory=LogLimits)
     owner_id: str = field(default_factory=lambda: f"own_{secrets.token_hex(16)}")
     on_lost: Callable[[Exception], None] = field(default=lambda error: _log.error("a fact was not stored: %s", error))
 
@@ -182,7 +183,7 @@ class Ledger:
     async def store_ahead(self, sealed: sealing.Sealed) -> None:
         """Store all chunks but the first, each in its own transaction, so that the settlement stays a short one."""
         for n in range(1, len(sealed.chunks)):
-            await self._writer.record(lambda n=n: sealing.store_chunk(sealed, n))  # type: ignore[misc]
+            await self._writer.record(partial(sealing.store_chunk, sealed, n))
 
     async def describe_payload(self, payload_id: str) -> sealing.PayloadRow:
         """Size, digest, tenant and so on.
@@ -239,7 +240,7 @@ class Ledger:
         declared: list[str] = []
         now = self._clock()
         for owner_id, beat in gone.items():
-            if await self.record(lambda owner_id=owner_id, beat=beat: owners.declare_lapsed(owner_id, beat, now)):  # type: ignore[misc]
+            if await self.record(partial(owners.declare_lapsed, owner_id, beat, now)):
                 declared.append(owner_id)
                 self.presence.forget(owner_id)
         return declared

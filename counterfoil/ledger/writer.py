@@ -16,7 +16,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
@@ -52,7 +52,7 @@ class WriterOptions:
     busy_s: float = 5.0
     on_lost: Lost = _ignore
     is_whole: Callable[[sqlite3.Connection], bool] = _is_whole
-    log: LogLimits = LogLimits()
+    log: LogLimits = field(default_factory=LogLimits)
 
 
 class _Pending(Generic[T]):

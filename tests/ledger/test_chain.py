@@ -9,22 +9,23 @@ import json
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from counterfoil.canonical import JsonObject, canonical
 from counterfoil.ledger.chain import Head, append, first_prev, head_of, rfc3339
 from counterfoil.ledger.errors import DamagedChainError
 from counterfoil.ledger.events import EventType
 from counterfoil.ledger.export import export
-from counterfoil.ledger.measure import _CALL as CALL
-from counterfoil.ledger.measure import INSERT_CALL
+from counterfoil.ledger.measure import CALL, INSERT_CALL
 from counterfoil.ledger.sql import Fact, change
 from counterfoil.ledger.store import Ledger
 from counterfoil.ledger.verify import Problem, VerifyReport, verify_database, verify_export
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytestmark = pytest.mark.anyio
 OpenLedger = Callable[..., Awaitable[Ledger]]
@@ -54,7 +55,7 @@ async def runs(open_ledger: OpenLedger) -> Ledger:
     ledger = await open_ledger()
     async with asyncio.timeout(30):
         for run_id in ("run_a", "run_b", "run_c"):
-            await ledger.record(lambda run_id=run_id: grow(run_id))  # type: ignore[misc]
+            await ledger.record(partial(grow, run_id))
     return ledger
 
 

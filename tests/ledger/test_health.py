@@ -8,17 +8,19 @@ import os
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 import pytest
+from sqlalchemy import bindparam, select
+
 from counterfoil.ledger import owners, sealing
-from counterfoil.ledger.checkpoint import LogLimits
 from counterfoil.ledger.chain import Head, append
+from counterfoil.ledger.checkpoint import LogLimits
 from counterfoil.ledger.events import EventType
 from counterfoil.ledger.sql import Fact, Sql, change
 from counterfoil.ledger.store import Health, Ledger
 from counterfoil.ledger.tables import owners as owners_table
-from sqlalchemy import bindparam, select
 
 pytestmark = pytest.mark.anyio
 OpenLedger = Callable[..., Awaitable[Ledger]]
@@ -50,7 +52,7 @@ async def test_reads_take_compiled_and_plain_statements_and_see_what_was_recorde
 async def test_reads_cannot_write(ledger: Ledger) -> None:
     async with asyncio.timeout(30):
         with pytest.raises(Exception, match="readonly"):
-            await ledger.reads.look(lambda: change_something())
+            await ledger.reads.look(change_something)
 
 
 def change_something() -> Fact[None]:
@@ -68,7 +70,7 @@ async def test_the_hint_changes_with_the_file_and_only_then(ledger: Ledger) -> N
 async def test_a_reader_that_comes_back_and_back_does_not_stop_the_log_from_being_folded(ledger: Ledger) -> None:
     async with asyncio.timeout(50):
         for n in range(8):
-            await ledger.record(lambda n=n: heavy(ledger, f"pay_{n}"))  # type: ignore[misc]
+            await ledger.record(partial(heavy, ledger, f"pay_{n}"))
             await ledger.reads.data_version()
             await ledger.reads.look(owners.living)
         with closing(sqlite3.connect(ledger.path)) as hand:
@@ -86,7 +88,7 @@ async def test_a_log_above_the_bound_degrades_health_with_a_warning_until_the_re
             foreign.execute("BEGIN")
             foreign.execute("SELECT count(*) FROM events").fetchone()
             for n in range(5):
-                await ledger.record(lambda n=n: heavy(ledger, f"pay_{n}"))  # type: ignore[misc]
+                await ledger.record(partial(heavy, ledger, f"pay_{n}"))
             health = ledger.health()
             assert (health.state, health.reason) == ("degraded", "wal_too_large")
             assert health.wal_bytes > 5 << 20

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from counterfoil.ledger import migrations
 from counterfoil.ledger.errors import (
     CannotRecordError,
@@ -71,7 +72,8 @@ def test_network_and_fuse_file_systems_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["Dropbox", "Dropbox (Work)", "OneDrive", "OneDrive - Firm", "Google Drive", "GoogleDrive", "iCloud Drive", "com~apple~CloudDocs"]
+    "folder",
+    ["Dropbox", "Dropbox (Work)", "OneDrive", "OneDrive - Firm", "Google Drive", "GoogleDrive", "com~apple~CloudDocs"],
 )  # fmt: skip
 def test_synchronised_folders_are_refused(tmp_path: Path, folder: str) -> None:
     with pytest.raises(UnsupportedLedgerError, match="synchronised folder"):

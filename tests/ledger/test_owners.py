@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+
 from counterfoil.ledger import owners
 from counterfoil.ledger.owners import Watch
 from counterfoil.ledger.store import Ledger

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from counterfoil.ledger import keyring, sealing
 from counterfoil.ledger.check import check
 from counterfoil.ledger.errors import DamagedLedgerError, KeyMissingError, NoSuchPayloadError

@@ -8,6 +8,9 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from counterfoil.canonical import JsonValue, canonical
 from counterfoil.ledger import sealing
 from counterfoil.ledger.chain import Head, append
@@ -15,8 +18,6 @@ from counterfoil.ledger.events import EventType
 from counterfoil.ledger.export import export
 from counterfoil.ledger.redact import LIMIT_BYTES, project, redact_text
 from counterfoil.ledger.store import Ledger
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytestmark = pytest.mark.anyio
 KEY = b"k" * 32
@@ -47,7 +48,8 @@ def shown(value: JsonValue, *sensitive: str, limit: int = LIMIT_BYTES) -> str:
     ],
 )  # fmt: skip
 def test_a_secret_name_hides_its_value_wherever_it_is(name: str) -> None:
-    for value in (CANARY, [CANARY], {"deep": CANARY}):
+    values: list[JsonValue] = [CANARY, [CANARY], {"deep": CANARY}]
+    for value in values:
         assert CANARY not in shown({"a": [{"b": {name: value}}]})
     assert shown({name: 4711}) != shown({name: 4712})
     assert "4711" not in shown({name: 4711})
@@ -62,7 +64,8 @@ def test_an_ordinary_name_hides_nothing(name: str) -> None:
 def test_a_known_shape_is_hidden_whole_and_inside_a_text(shape: str) -> None:
     secret = SHAPES[shape]
     part = secret.removeprefix("Bearer ").removeprefix("https://me:").removesuffix("@host.example/path")[:20]
-    for value in (secret, f"see {secret} there", [f"x={secret}"], {f"{secret}"[:60]: 1}):
+    values: list[JsonValue] = [secret, f"see {secret} there", [f"x={secret}"], {f"{secret}"[:60]: 1}]
+    for value in values:
         if not (shape == "pem" and isinstance(value, dict)):
             assert part not in shown(value)
     assert part not in redact_text(f"failed: {secret}")
@@ -131,8 +134,8 @@ def test_a_projection_can_always_be_stored_and_is_bounded(value: JsonValue, limi
 
 async def test_no_canary_reaches_the_disk_or_an_export(ledger: Ledger) -> None:
     value: JsonValue = {
-        "password": CANARY, "nested": [{"apiKey": CANARY, "Authorization": f"Bearer {CANARY}"}], "Cookie": f"sid={CANARY}",
-        "text": f"curl -H 'Authorization: Bearer {CANARY}'", "marked": CANARY,
+        "password": CANARY, "nested": [{"apiKey": CANARY, "Authorization": f"Bearer {CANARY}"}],
+        "Cookie": f"sid={CANARY}", "text": f"curl -H 'Authorization: Bearer {CANARY}'", "marked": CANARY,
     }  # fmt: skip
     content = json.dumps(value).encode()
     async with asyncio.timeout(30):

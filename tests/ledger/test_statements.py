@@ -8,14 +8,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import counterfoil.ledger
 import pytest
+from sqlalchemy import BigInteger, Integer, LargeBinary, String, select
+from sqlalchemy.dialects import sqlite
+
+import counterfoil.ledger
 from counterfoil.ledger import migrations
 from counterfoil.ledger.check import RULES
 from counterfoil.ledger.sql import Sql, fetch, run
 from counterfoil.ledger.tables import calls, metadata
-from sqlalchemy import BigInteger, Integer, LargeBinary, String, select
-from sqlalchemy.dialects import sqlite
 
 
 def statements() -> dict[str, Sql[Any]]:
@@ -83,6 +84,8 @@ def test_a_list_that_cannot_be_compiled_once_is_refused() -> None:
 
 
 def test_a_statement_without_rows_cannot_be_fetched(tmp_path: Path) -> None:
-    with closing(migrations.connect(tmp_path / "x.db", now=1)) as connection:
-        with pytest.raises(TypeError, match="gives no rows"):
-            run(connection, fetch(Sql(calls.delete())))
+    with (
+        closing(migrations.connect(tmp_path / "x.db", now=1)) as connection,
+        pytest.raises(TypeError, match="gives no rows"),
+    ):
+        run(connection, fetch(Sql(calls.delete())))

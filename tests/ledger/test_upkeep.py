@@ -9,14 +9,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from counterfoil.ledger import sealing
 from counterfoil.ledger.backup import backup
 from counterfoil.ledger.chain import Head, append
 from counterfoil.ledger.check import check
 from counterfoil.ledger.errors import CannotRecordError
 from counterfoil.ledger.events import EventType
-from counterfoil.ledger.measure import _CALL as CALL
-from counterfoil.ledger.measure import INSERT_CALL
+from counterfoil.ledger.measure import CALL, INSERT_CALL
 from counterfoil.ledger.sql import Fact, Sql, change
 from counterfoil.ledger.stats import OldestOpen, stats
 from counterfoil.ledger.store import Ledger, LedgerSettings
@@ -76,7 +76,7 @@ _SETTLE = "UPDATE calls SET state = 'settled', outcome = 'success', settled_at =
         ("UPDATE calls SET args_payload = 'nothing' WHERE call_id = 'call_1'", "arguments_kept"),
         ("UPDATE calls SET output_payload = 'nothing' WHERE call_id = 'call_1'", "output_kept"),
         ("DELETE FROM payload_chunks WHERE payload_id = 'pay_call_1'", "payload_whole"),
-        (f'{_SETTLE}; UPDATE attempts SET late = \'{{"outcome": "permanent_failure"}}\'', "late_agrees"),
+        (f'{_SETTLE}; UPDATE attempts SET late = \'{{"outcome": "permanent_failure"}}\'', "late_agrees"),  # noqa: S608 (constants)
         ("ALTER TABLE budgets RENAME TO hidden", "schema"),
     ],
 )
@@ -136,4 +136,4 @@ async def test_a_backup_never_replaces_a_file_and_leaves_no_half(two_calls: Ledg
     assert target.read_text() == "precious"
     with pytest.raises(CannotRecordError):
         backup(tmp_path / "absent.db", tmp_path / "other.db")
-    assert not [entry for entry in tmp_path.iterdir() if "other" in entry.name]
+    assert not [entry for entry in tmp_path.iterdir() if "other" in entry.name]  # noqa: ASYNC240 (nobody waits here)
