@@ -10,6 +10,7 @@ It knows nothing of what the facts say, and nobody else writes.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import sqlite3
 import threading
@@ -32,6 +33,9 @@ Connect = Callable[[], sqlite3.Connection]
 BATCH: Final = 512  # facts in one transaction
 QUEUE: Final = 100_000  # facts that may wait
 _JITTER_S: Final = (0.001, 0.005)  # SQLite's own busy wait grows its sleeps, and a busy neighbour starves it
+
+
+_log = logging.getLogger(__name__)
 
 
 def _ignore(_: Exception) -> None: ...
@@ -159,7 +163,10 @@ class Writer:
     def _lose(self, error: Exception) -> None:
         with self._counting:
             self.lost += 1
-        self._options.on_lost(error)
+        try:
+            self._options.on_lost(error)
+        except Exception:
+            _log.exception("the callback for lost facts failed")  # it must not end the writer
 
     # From here on: the thread.
 
@@ -177,8 +184,10 @@ class Writer:
             self._serve()
             reason = Reason.CLOSED
         finally:
-            self._connection.close()
-            self._end(reason)
+            try:
+                self._connection.close()
+            finally:
+                self._end(reason)
 
     def _hand_shake(self, error: BaseException | None) -> None:
         def tell() -> None:

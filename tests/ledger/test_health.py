@@ -11,6 +11,7 @@ from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
+import anyio
 import pytest
 from sqlalchemy import bindparam, select
 
@@ -76,6 +77,23 @@ async def test_a_reader_that_comes_back_and_back_does_not_stop_the_log_from_bein
         with closing(sqlite3.connect(ledger.path)) as hand:
             busy, pages, folded = hand.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     assert (busy, folded) == (0, pages)
+
+
+async def test_a_reader_that_is_cancelled_in_the_middle_keeps_no_transaction(ledger: Ledger) -> None:
+    def interrupted(scope: anyio.CancelScope) -> Fact[None]:
+        yield from owners.living()
+        scope.cancel()
+        yield from owners.living()
+
+    async with asyncio.timeout(50):
+        with anyio.CancelScope() as scope:
+            await ledger.reads.look(partial(interrupted, scope))
+        assert scope.cancelled_caught
+        await ledger.record(lambda: heavy(ledger, "pay_1"))
+        with closing(sqlite3.connect(ledger.path)) as hand:
+            busy, pages, folded = hand.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        assert (busy, folded) == (0, pages)
+        assert len(await ledger.reads.look(owners.living)) == 1
 
 
 async def test_a_log_above_the_bound_degrades_health_with_a_warning_until_the_reader_lets_go(

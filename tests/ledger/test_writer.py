@@ -299,6 +299,19 @@ async def test_a_fact_that_nobody_waits_for_is_stored_or_reported(path: Path) ->
     assert writer.lost == 2
 
 
+async def test_a_callback_that_fails_does_not_end_the_writer(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: Exception) -> None:
+        raise LookupError
+
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(on_lost=fail))
+    async with asyncio.timeout(30):
+        writer.record_nowait(lambda: guarded("absent"))
+        await writer.record(lambda: put("after"))
+        await writer.close()
+    assert "the callback for lost facts failed" in caplog.text
+    assert stored(path) == {"after"}
+
+
 async def test_a_renamed_table_fails_its_own_facts_until_it_is_back(path: Path) -> None:
     def is_whole(connection: sqlite3.Connection) -> bool:
         return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'things'").fetchall())
