@@ -165,8 +165,8 @@ class Writer:
             self.lost += 1
         try:
             self._options.on_lost(error)
-        except Exception:
-            _log.exception("the callback for lost facts failed")  # it must not end the writer
+        except Exception:  # noqa: BLE001 (a stranger's code must not end the writer)
+            _log.exception("the callback for lost facts failed")
 
     # From here on: the thread.
 

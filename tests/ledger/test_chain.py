@@ -105,6 +105,12 @@ async def test_untouched_chains_are_sound_in_the_database_and_offline(runs: Ledg
         ("DELETE FROM events WHERE run_id = 'run_b' AND seq = 2", 3, "missing"),
         ("DELETE FROM events WHERE run_id = 'run_b' AND seq = 4", 4, "missing"),
         ("DELETE FROM events WHERE run_id = 'run_b'", 4, "missing"),
+        (
+            "UPDATE calls SET seq = 3, head = (SELECT hash FROM events WHERE run_id = 'run_b' AND seq = 3) "
+            "WHERE call_id = 'run_b'",
+            3,
+            "there are events after",
+        ),
         ("UPDATE events SET seq = seq + 10 WHERE run_id = 'run_b' AND seq = 4", 14, "expected event 4"),
     ],
 )

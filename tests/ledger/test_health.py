@@ -79,7 +79,11 @@ async def test_a_reader_that_comes_back_and_back_does_not_stop_the_log_from_bein
     assert (busy, folded) == (0, pages)
 
 
-async def test_a_reader_that_is_cancelled_in_the_middle_keeps_no_transaction(ledger: Ledger) -> None:
+async def test_a_reader_that_fails_or_is_cancelled_in_the_middle_keeps_no_transaction(ledger: Ledger) -> None:
+    def failing() -> Fact[None]:
+        yield from owners.living()
+        raise LookupError
+
     def interrupted(scope: anyio.CancelScope) -> Fact[None]:
         yield from owners.living()
         scope.cancel()
@@ -89,6 +93,8 @@ async def test_a_reader_that_is_cancelled_in_the_middle_keeps_no_transaction(led
         with anyio.CancelScope() as scope:
             await ledger.reads.look(partial(interrupted, scope))
         assert scope.cancelled_caught
+        with pytest.raises(LookupError):
+            await ledger.reads.look(failing)
         await ledger.record(lambda: heavy(ledger, "pay_1"))
         with closing(sqlite3.connect(ledger.path)) as hand:
             busy, pages, folded = hand.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
