@@ -9,6 +9,7 @@ import json
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,7 @@ from counterfoil.ledger.chain import Head, append, first_prev, head_of, rfc3339
 from counterfoil.ledger.errors import DamagedChainError
 from counterfoil.ledger.events import EventType
 from counterfoil.ledger.export import export
-from counterfoil.ledger.measure import _CALL as CALL
-from counterfoil.ledger.measure import INSERT_CALL
+from counterfoil.ledger.measure import CALL, INSERT_CALL
 from counterfoil.ledger.sql import Fact, change
 from counterfoil.ledger.store import Ledger
 from counterfoil.ledger.verify import Problem, VerifyReport, verify_database, verify_export
@@ -55,7 +55,7 @@ async def runs(open_ledger: OpenLedger) -> Ledger:
     ledger = await open_ledger()
     async with asyncio.timeout(30):
         for run_id in ("run_a", "run_b", "run_c"):
-            await ledger.record(lambda run_id=run_id: grow(run_id))  # type: ignore[misc]
+            await ledger.record(partial(grow, run_id))
     return ledger
 
 
@@ -105,6 +105,12 @@ async def test_untouched_chains_are_sound_in_the_database_and_offline(runs: Ledg
         ("DELETE FROM events WHERE run_id = 'run_b' AND seq = 2", 3, "missing"),
         ("DELETE FROM events WHERE run_id = 'run_b' AND seq = 4", 4, "missing"),
         ("DELETE FROM events WHERE run_id = 'run_b'", 4, "missing"),
+        (
+            "UPDATE calls SET seq = 3, head = (SELECT hash FROM events WHERE run_id = 'run_b' AND seq = 3) "
+            "WHERE call_id = 'run_b'",
+            3,
+            "there are events after",
+        ),
         ("UPDATE events SET seq = seq + 10 WHERE run_id = 'run_b' AND seq = 4", 14, "expected event 4"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 
 _PRELUDE = """
 import asyncio, json, os, sys, time
+from functools import partial
 from pathlib import Path
 from counterfoil.ledger import chain
 from counterfoil.ledger.errors import LedgerError
@@ -22,7 +23,8 @@ from counterfoil.ledger.store import Ledger, LedgerSettings
 path = Path(sys.argv[1])
 
 def fact(name, size=10):
-    return chain.append(chain.Head.new(name), tenant="t", call_id=name, type=EventType.QUEUED, at=1, data={"x": "x" * size})
+    return chain.append(chain.Head.new(name), tenant="t", call_id=name, type=EventType.QUEUED, at=1,
+        data={"x": "x" * size})
 
 def settings(**more):
     return LedgerSettings(path=path, clock=lambda: time.time_ns() // 1000, **more)
@@ -110,7 +112,7 @@ async def main():
     ledger = await Ledger.open(settings())
     await ledger.reads.data_version()
     for n in range(3000):
-        ledger.record_nowait(lambda n=n: fact(f"run-{n}"))
+        ledger.record_nowait(partial(fact, f"run-{n}"))
     print(json.dumps("left"), flush=True)
 asyncio.run(main())
 """,

@@ -20,6 +20,7 @@ from counterfoil.ledger import keyring, migrations, owners
 from counterfoil.ledger.backup import backup
 from counterfoil.ledger.chain import Head, append
 from counterfoil.ledger.events import EventType
+from counterfoil.ledger.sql import Fact
 from counterfoil.ledger.store import Ledger
 from counterfoil.ledger.verify import verify_database
 
@@ -51,6 +52,10 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+def event(head: Head, kind: EventType) -> Fact[Head]:
+    return append(head, tenant="t", call_id=None, type=kind, at=1, data={})
 
 
 class Child:
@@ -100,8 +105,8 @@ async def test_neighbours_write_while_backups_are_taken_and_nobody_meets_a_lock(
 
     async def write(n: int) -> None:
         run_id = f"own-{n}"
-        head = await ledger.record(lambda: append(Head.new(run_id), tenant="t", call_id=None, type=EventType.QUEUED, at=1, data={}))  # fmt: skip
-        await ledger.record(lambda: append(head, tenant="t", call_id=None, type=EventType.SETTLED, at=1, data={}))
+        head = await ledger.record(lambda: event(Head.new(run_id), EventType.QUEUED))
+        await ledger.record(lambda: event(head, EventType.SETTLED))
 
     async with asyncio.timeout(55), asyncio.TaskGroup() as group:
         for n in range(100):
@@ -143,7 +148,7 @@ async def test_an_owner_killed_is_declared_at_once_and_a_stopped_one_only_after_
     assert row is not None
     assert row.lapsed_at is not None
     assert row.ended_at is None  # a lapse is never taken back
-    assert not any(killed_id in name for name in os.listdir(f"{ledger.path}.owners"))
+    assert not ledger.path.with_name("ledger.db.owners").joinpath(f"{killed_id}.lock").exists()
 
 
 async def test_writers_race_to_bring_an_old_ledger_forward(tmp_path: Path) -> None:
@@ -169,6 +174,6 @@ async def test_key_files_made_at_once_are_one(tmp_path: Path) -> None:
     async with asyncio.timeout(30):
         rings = await asyncio.gather(*(asyncio.to_thread(keyring.load, path, in_use=False) for _ in range(16)))
     assert len({ring.sealing.secret for ring in rings}) == 1
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]  # noqa: ASYNC240 (nobody waits here)
     if os.name == "posix":
         assert path.stat().st_mode & 0o777 == 0o600

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,11 @@ from sqlalchemy import Column, MetaData, String, Table, bindparam, func, select
 
 from counterfoil.ledger.errors import CannotRecordError, Reason
 from counterfoil.ledger.sql import Fact, Sql, change, one
+<<<<<<< HEAD
 from counterfoil.ledger.writer import Writer
+=======
+from counterfoil.ledger.writer import Writer, WriterOptions
+>>>>>>> ledger
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +96,7 @@ def lock(path: Path) -> Iterator[Callable[[], sqlite3.Connection]]:
 async def test_bad_facts_in_a_batch_of_64_fail_alone_and_each_with_its_own_error(path: Path) -> None:
     writer = await Writer.open(path, lambda: connect(path))
     async with asyncio.timeout(30):
-        facts: dict[int, Callable[[], Fact[object]]] = {n: (lambda n=n: put(f"good-{n}")) for n in range(64)}
+        facts: dict[int, Callable[[], Fact[object]]] = {n: (partial(put, f"good-{n}")) for n in range(64)}
         facts[5] = lambda: half_done("a")
         facts[9] = lambda: guarded("absent")
         facts[20] = lambda: half_done("b")
@@ -114,7 +119,7 @@ async def test_a_batch_where_every_fact_fails_half_way_stores_nothing_and_answer
     writer = await Writer.open(path, lambda: connect(path))
     async with asyncio.timeout(30):
         answers = await asyncio.gather(
-            *(writer.record(lambda n=n: half_done(str(n))) for n in range(200)), return_exceptions=True
+            *(writer.record(partial(half_done, str(n))) for n in range(200)), return_exceptions=True
         )
         await writer.record(lambda: put("after"))
         await writer.close()
@@ -138,7 +143,7 @@ async def test_the_fact_of_a_cancelled_caller_is_stored(path: Path, lock: Callab
 
 async def test_the_error_of_a_cancelled_caller_is_counted(path: Path, lock: Callable[[], sqlite3.Connection]) -> None:
     lost: list[Exception] = []
-    writer = await Writer.open(path, lambda: connect(path), on_lost=lost.append)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(on_lost=lost.append))
     held = lock()
     async with asyncio.timeout(30):
         task = asyncio.create_task(writer.record(lambda: guarded("absent")))
@@ -155,7 +160,7 @@ async def test_the_error_of_a_cancelled_caller_is_counted(path: Path, lock: Call
 async def test_a_lock_held_too_long_is_an_answer_and_the_writer_works_again(
     path: Path, lock: Callable[[], sqlite3.Connection]
 ) -> None:
-    writer = await Writer.open(path, lambda: connect(path), busy_s=0.05)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=0.05))
     held = lock()
     async with asyncio.timeout(30):
         with pytest.raises(CannotRecordError) as raised:
@@ -172,7 +177,7 @@ async def test_a_lock_held_too_long_is_an_answer_and_the_writer_works_again(
 async def test_a_lock_that_is_let_go_in_time_costs_only_patience(
     path: Path, lock: Callable[[], sqlite3.Connection]
 ) -> None:
-    writer = await Writer.open(path, lambda: connect(path), busy_s=20)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=20))
     held = lock()
     async with asyncio.timeout(30):
         task = asyncio.create_task(writer.record(lambda: put("waited")))
@@ -186,10 +191,13 @@ async def test_facts_come_from_several_loops_and_threads(path: Path) -> None:
     writer = await Writer.open(path, lambda: connect(path))
 
     async def some(name: str) -> list[str]:
-        return await asyncio.gather(*(writer.record(lambda n=n: put(f"{name}-{n}")) for n in range(50)))
+        return await asyncio.gather(*(writer.record(partial(put, f"{name}-{n}")) for n in range(50)))
+
+    def in_its_own_loop(name: str) -> list[str]:
+        return asyncio.run(some(name))
 
     async with asyncio.timeout(30):
-        theirs = [asyncio.to_thread(lambda name=name: asyncio.run(some(name))) for name in ("a", "b", "c")]
+        theirs = [asyncio.to_thread(in_its_own_loop, name) for name in ("a", "b", "c")]
         answers = await asyncio.gather(some("own"), *theirs)
         await writer.close()
     assert stored(path) == {key for keys in answers for key in keys}
@@ -199,10 +207,10 @@ async def test_facts_come_from_several_loops_and_threads(path: Path) -> None:
 async def test_close_stores_what_waits_and_refuses_what_comes_later(
     path: Path, lock: Callable[[], sqlite3.Connection]
 ) -> None:
-    writer = await Writer.open(path, lambda: connect(path), busy_s=20)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=20))
     held = lock()
     async with asyncio.timeout(30):
-        tasks = [asyncio.create_task(writer.record(lambda n=n: put(str(n)))) for n in range(50)]
+        tasks = [asyncio.create_task(writer.record(partial(put, str(n)))) for n in range(50)]
         await asyncio.sleep(0)
         closing_task = asyncio.create_task(writer.close())
         await asyncio.sleep(0)
@@ -220,12 +228,16 @@ async def test_close_stores_what_waits_and_refuses_what_comes_later(
 async def test_a_writer_that_dies_fails_what_waits_and_what_comes(
     path: Path, lock: Callable[[], sqlite3.Connection]
 ) -> None:
+<<<<<<< HEAD
     writer = await Writer.open(path, lambda: connect(path), busy_s=20)
+=======
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=20))
+>>>>>>> ledger
     held = lock()
     async with asyncio.timeout(30):
         tasks = [asyncio.create_task(writer.record(lambda: put("before")))]
         tasks.append(asyncio.create_task(writer.record(dying)))  # type: ignore[arg-type]
-        tasks += [asyncio.create_task(writer.record(lambda n=n: put(str(n)))) for n in range(20)]
+        tasks += [asyncio.create_task(writer.record(partial(put, str(n)))) for n in range(20)]
         await asyncio.sleep(0)
         held.execute("ROLLBACK")
         answers = await asyncio.gather(*tasks, return_exceptions=True)
@@ -284,7 +296,7 @@ async def test_a_batch_that_changes_nothing_writes_nothing(path: Path) -> None:
 
 async def test_a_fact_that_nobody_waits_for_is_stored_or_reported(path: Path) -> None:
     lost: list[Exception] = []
-    writer = await Writer.open(path, lambda: connect(path), on_lost=lost.append)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(on_lost=lost.append))
     async with asyncio.timeout(30):
         writer.record_nowait(lambda: put("quiet"))
         writer.record_nowait(lambda: guarded("absent"))
@@ -293,6 +305,19 @@ async def test_a_fact_that_nobody_waits_for_is_stored_or_reported(path: Path) ->
     assert stored(path) == {"quiet"}
     assert [type(error) for error in lost] == [RefusedError, CannotRecordError]
     assert writer.lost == 2
+
+
+async def test_a_callback_that_fails_does_not_end_the_writer(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: Exception) -> None:
+        raise LookupError
+
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(on_lost=fail))
+    async with asyncio.timeout(30):
+        writer.record_nowait(lambda: guarded("absent"))
+        await writer.record(lambda: put("after"))
+        await writer.close()
+    assert "the callback for lost facts failed" in caplog.text
+    assert stored(path) == {"after"}
 
 
 async def test_a_renamed_table_fails_its_own_facts_until_it_is_back(path: Path) -> None:
@@ -304,7 +329,7 @@ async def test_a_renamed_table_fails_its_own_facts_until_it_is_back(path: Path) 
     def put_other(key: str) -> Fact[None]:
         yield from change(other, k=key)
 
-    writer = await Writer.open(path, lambda: connect(path), is_whole=is_whole)
+    writer = await Writer.open(path, lambda: connect(path), WriterOptions(is_whole=is_whole))
     with closing(sqlite3.connect(path, isolation_level=None)) as hand:
         hand.execute("CREATE TABLE others (k TEXT PRIMARY KEY)")
         hand.execute("ALTER TABLE things RENAME TO hidden")
@@ -329,7 +354,7 @@ async def test_a_file_that_was_swapped_is_noticed_before_anything_is_lost(path: 
     aside = path.with_name("aside.db")
     async with asyncio.timeout(30):
         await writer.record(lambda: put("a"))
-        path.rename(aside)
+        path.rename(aside)  # noqa: ASYNC240 (nobody else waits here)
         with pytest.raises(CannotRecordError) as raised:
             await writer.record(lambda: put("b"))
         assert raised.value.reason is Reason.MOVED
