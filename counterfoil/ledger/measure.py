@@ -168,17 +168,10 @@ async def _bare(path: Path, concurrency: int, count: int, durability: migrations
     queue: SimpleQueue[_Work | None] = SimpleQueue()
     thread = threading.Thread(target=_serve, args=(path, durability, queue, loop))
     thread.start()
-<<<<<<< HEAD
-    names = (*_CALL, "call_id", "run_id", "head", "owner_id")
-    insert_call = f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 (constants)
-    columns = "run_id, seq, call_id, tenant, type, at, body, prev, hash"
-    insert_event = f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 (constants)
-=======
     names = (*CALL, "call_id", "run_id", "head", "owner_id")
     insert_call = f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608
     columns = ("run_id", "seq", "call_id", "tenant", "type", "at", "body", "prev", "hash")
     insert_event = f"INSERT INTO events ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
->>>>>>> ledger
     settle_call = (
         "UPDATE calls SET state = ?, outcome = ?, sent = ?, settled_at = ?, seq = ?, head = ? "
         "WHERE call_id = ? AND generation = 1 AND state = 'dispatched'"

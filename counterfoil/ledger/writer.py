@@ -91,19 +91,7 @@ class Writer:
     is called from any thread.
     """
 
-<<<<<<< HEAD
-    def __init__(
-        self,
-        path: Path,
-        connect: Connect,
-        *,
-        busy_s: float,
-        on_lost: Lost,
-        is_whole: Callable[[sqlite3.Connection], bool],
-    ) -> None:
-=======
     def __init__(self, path: Path, connect: Connect, options: WriterOptions) -> None:
->>>>>>> ledger
         self.failing: Reason | None = None
         self.lost = 0
         self.checkpointer = Checkpointer(path, options.log)

@@ -47,7 +47,7 @@ async def test_nothing_acknowledged_is_lost_and_state_and_event_stay_together(tm
         shutil.copy(tmp_path / name, tmp_path / f"kept-{name}")
     await writer.close()
 
-    chance = random.Random(7)  # noqa: S311 (the same cuts each time)
+    chance = random.Random(7)
     size = acknowledged[-1]
     whole = [32 + frame * _FRAME for frame in range((size - 32) // _FRAME + 1)]
     torn = [chance.randrange(size) for _ in range(40)]

@@ -174,6 +174,6 @@ async def test_key_files_made_at_once_are_one(tmp_path: Path) -> None:
     async with asyncio.timeout(30):
         rings = await asyncio.gather(*(asyncio.to_thread(keyring.load, path, in_use=False) for _ in range(16)))
     assert len({ring.sealing.secret for ring in rings}) == 1
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]  # noqa: ASYNC240 (nobody waits here)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
     if os.name == "posix":
         assert path.stat().st_mode & 0o777 == 0o600

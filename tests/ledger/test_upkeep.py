@@ -136,4 +136,4 @@ async def test_a_backup_never_replaces_a_file_and_leaves_no_half(two_calls: Ledg
     assert target.read_text() == "precious"
     with pytest.raises(CannotRecordError):
         backup(tmp_path / "absent.db", tmp_path / "other.db")
-    assert not [entry for entry in tmp_path.iterdir() if "other" in entry.name]  # noqa: ASYNC240 (nobody waits here)
+    assert not [entry for entry in tmp_path.iterdir() if "other" in entry.name]

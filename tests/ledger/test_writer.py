@@ -16,11 +16,7 @@ from sqlalchemy import Column, MetaData, String, Table, bindparam, func, select
 
 from counterfoil.ledger.errors import CannotRecordError, Reason
 from counterfoil.ledger.sql import Fact, Sql, change, one
-<<<<<<< HEAD
-from counterfoil.ledger.writer import Writer
-=======
 from counterfoil.ledger.writer import Writer, WriterOptions
->>>>>>> ledger
 
 pytestmark = pytest.mark.anyio
 
@@ -228,11 +224,7 @@ async def test_close_stores_what_waits_and_refuses_what_comes_later(
 async def test_a_writer_that_dies_fails_what_waits_and_what_comes(
     path: Path, lock: Callable[[], sqlite3.Connection]
 ) -> None:
-<<<<<<< HEAD
-    writer = await Writer.open(path, lambda: connect(path), busy_s=20)
-=======
     writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=20))
->>>>>>> ledger
     held = lock()
     async with asyncio.timeout(30):
         tasks = [asyncio.create_task(writer.record(lambda: put("before")))]
@@ -354,7 +346,7 @@ async def test_a_file_that_was_swapped_is_noticed_before_anything_is_lost(path: 
     aside = path.with_name("aside.db")
     async with asyncio.timeout(30):
         await writer.record(lambda: put("a"))
-        path.rename(aside)  # noqa: ASYNC240 (nobody else waits here)
+        path.rename(aside)
         with pytest.raises(CannotRecordError) as raised:
             await writer.record(lambda: put("b"))
         assert raised.value.reason is Reason.MOVED
