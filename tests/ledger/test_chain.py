@@ -106,8 +106,10 @@ async def test_untouched_chains_are_sound_in_the_database_and_offline(runs: Ledg
         ("DELETE FROM events WHERE run_id = 'run_b' AND seq = 4", 4, "missing"),
         ("DELETE FROM events WHERE run_id = 'run_b'", 4, "missing"),
         (
-            "UPDATE calls SET seq = 3, head = (SELECT hash FROM events WHERE run_id = 'run_b' AND seq = 3) "
-            "WHERE call_id = 'run_b'",
+            (
+                "UPDATE calls SET seq = 3, head = (SELECT hash FROM events WHERE run_id = 'run_b' AND seq = 3) "
+                "WHERE call_id = 'run_b'"
+            ),
             3,
             "there are events after",
         ),

@@ -186,7 +186,7 @@ class Catalogue:
         return Place.LISTED if name in self.names and principal.holds(name) else Place.UNLISTED
 
     def card(self, principal: Principal, name: str) -> JsonObject | None:
-        return {"name": name} if self.standing(principal, name) is not Place.UNKNOWN else None
+        return {"name": name} if self.place(principal, name) is not Place.UNKNOWN else None
 
 
 @dataclass(frozen=True)
