@@ -40,7 +40,7 @@ _Call = Callable[[int], Awaitable[None]]
 CALL: Final[dict[str, Any]] = {
     "route": "direct", "tenant": "local", "subject": "me", "client": "bench", "scopes": "[]", "claimed": "{}",
     "tool": "refund", "version": "1", "schema_digest": "0" * 64, "effect": "write", "args_digest": "0" * 64,
-    "args_payload": "", "resources": "[]", "action_id": "act", "key_retention": 0, "state": "dispatched",
+    "args_payload": "", "args_shown": "{}", "resources": "[]", "action_id": "act", "key_retention": 0, "state": "dispatched",
     "sent": "unknown", "retryable": 0, "attempts": 1, "generation": 1, "by_decision": 0, "created_at": _NOW,
     "request_open": 1, "revision": 1, "seq": 1,
 }  # fmt: skip
