@@ -33,7 +33,7 @@ from .rows import (
 )
 from .sealing import Sealed, store
 from .settling import release
-from .sql import Fact, Sql, change, one
+from .sql import Count, Fact, Sql, change, one
 from .states import CallState, Move
 from .tables import approvals
 
@@ -99,7 +99,7 @@ class NotDecided:
 
 ProposeResult: TypeAlias = Proposed | TooManyPending | Duplicate | Unresolved
 
-_PENDING: Sql[tuple[int]] = Sql(
+_PENDING: Sql[Count] = Sql(
     select(func.count())
     .select_from(approvals)
     .where(
@@ -107,7 +107,7 @@ _PENDING: Sql[tuple[int]] = Sql(
         approvals.c.requester == bindparam("requester"),
         text("approvals.state = 'pending'"),
     ),
-    lambda n: (n,),
+    Count,
 )
 
 
@@ -126,8 +126,8 @@ def propose(
     if stop is not None and not isinstance(stop, Busy):
         return stop
     pending = yield from one(_PENDING, tenant=row.tenant, requester=row.subject)
-    if pending is not None and pending[0] >= pending_max:
-        return TooManyPending(pending[0])
+    if pending is not None and pending.n >= pending_max:
+        return TooManyPending(pending.n)
     yield from store(arguments)
     yield from change(INSERT_APPROVAL, **approval._asdict())
     data = _proposal(approval) | {
@@ -177,7 +177,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
 
 
 def decide(approval_id: str, decision: Decision) -> Fact[Decided | NotDecided]:
-    """One decision about one proposal. Approved, its call is queued and any server that knows the tool carries it on."""
+    """One decision about one proposal. Approved, its call is queued for any server that knows the tool."""
     found = yield from one(SELECT_APPROVAL, approval_id=approval_id)
     if found is None:
         return NotDecided("unknown", None)

@@ -62,7 +62,7 @@ def set_request_open(call_id: str, *, open_: bool) -> Fact[None]:
 
 
 def request_cancel(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None]:
-    """Set the flag that `guard()` reads, once. Returns the row; a call that has ended or was never sent stays as it is."""
+    """Set the flag that `guard()` reads, once. Returns the row, unchanged where nothing is under way."""
     row = yield from get_call(call_id)
     if row is None or row.state not in SENT_AND_OPEN or row.cancel_requested_at is not None:
         return row

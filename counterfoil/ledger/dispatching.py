@@ -45,7 +45,7 @@ from .rows import (
     move,
 )
 from .sealing import Sealed, store
-from .sql import Fact, Sql, change, fetch, one
+from .sql import Count, Fact, Sql, change, fetch, one
 from .states import CallState, Move
 from .tables import budgets
 
@@ -112,13 +112,13 @@ class LateFound:
 
 NotDispatched: TypeAlias = LateFound | Duplicate | Unresolved | Busy | OverBudget | OwnerLapsed | ApprovalGone | Moved
 
-_USED: Sql[tuple[int]] = Sql(
+_USED: Sql[Count] = Sql(
     select(budgets.c.used).where(
         budgets.c.scope == bindparam("scope"),
         budgets.c.kind == bindparam("kind"),
         budgets.c.window_start == bindparam("window_start"),
     ),
-    lambda used: (used,),
+    Count,
 )
 _spend = upsert(budgets).values({name: bindparam(name) for name in ("scope", "kind", "window_start", "used")})
 _SPEND: Sql[Any] = Sql(
@@ -290,7 +290,7 @@ def _kept(approval: ApprovalRow) -> dict[str, Any]:
 def _afford(charges: Sequence[Charge]) -> Fact[OverBudget | None]:
     for charge in charges:
         found = yield from one(_USED, scope=charge.scope, kind=charge.kind, window_start=charge.window_start)
-        used = found[0] if found else 0
+        used = found.n if found else 0
         if used + charge.amount > charge.limit:
             return OverBudget(charge, used)
     for charge in charges:
@@ -309,9 +309,7 @@ def give_back(charge: Charge, amount: int) -> Fact[None]:
 
 def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:
     yield from take_leases(row, attempt.at)
-    crossing = AttemptRow(
-        row.call_id, row.generation, attempt.owner_id, attempt.at, attempt.hard_deadline_at, None, None, None, None, None, None
-    )  # fmt: skip
+    crossing = AttemptRow(row.call_id, row.generation, attempt.owner_id, attempt.at, attempt.hard_deadline_at)
     yield from change(INSERT_ATTEMPT, **crossing._asdict())
 
 

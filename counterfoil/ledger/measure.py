@@ -37,17 +37,17 @@ CONCURRENCY: Final = (1, 16, 64, 128)
 _NOW: Final = 1_790_000_000_000_000
 _Call = Callable[[int], Awaitable[None]]
 
-_CALL: Final[dict[str, Any]] = {
+CALL: Final[dict[str, Any]] = {
     "route": "direct", "tenant": "local", "subject": "me", "client": "bench", "scopes": "[]", "claimed": "{}",
     "tool": "refund", "version": "1", "schema_digest": "0" * 64, "effect": "write", "args_digest": "0" * 64,
-    "args_payload": "", "resources": "[]", "action_id": "act", "key_retention": 0, "state": "dispatched",
+    "args_payload": "", "args_shown": "{}", "resources": "[]", "action_id": "act", "key_retention": 0, "state": "dispatched",
     "sent": "unknown", "retryable": 0, "attempts": 1, "generation": 1, "by_decision": 0, "created_at": _NOW,
     "request_open": 1, "revision": 1, "seq": 1,
 }  # fmt: skip
 _EVENT: Final[JsonObject] = {"tool": "refund", "args": "0" * 64, "generation": 1, "owner": "own_" + "0" * 32}
 
 INSERT_CALL = Sql(
-    calls.insert().values({name: bindparam(name) for name in (*_CALL, "call_id", "run_id", "head", "owner_id")})
+    calls.insert().values({name: bindparam(name) for name in (*CALL, "call_id", "run_id", "head", "owner_id")})
 )
 SETTLE_CALL = Sql(
     update(calls)
@@ -104,7 +104,7 @@ def _dispatch(call_id: str) -> Fact[Head]:
     head = yield from append(
         Head.new(call_id), tenant="local", call_id=call_id, type=EventType.DISPATCHED, at=_NOW, data={**_EVENT}
     )
-    yield from change(INSERT_CALL, **_CALL, call_id=call_id, run_id=call_id, head=head.hash, owner_id="own")
+    yield from change(INSERT_CALL, **CALL, call_id=call_id, run_id=call_id, head=head.hash, owner_id="own")
     return head
 
 
@@ -168,16 +168,17 @@ async def _bare(path: Path, concurrency: int, count: int, durability: migrations
     queue: SimpleQueue[_Work | None] = SimpleQueue()
     thread = threading.Thread(target=_serve, args=(path, durability, queue, loop))
     thread.start()
-    names = (*_CALL, "call_id", "run_id", "head", "owner_id")
-    insert_call = f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 (constants)
-    insert_event = "INSERT INTO events (run_id, seq, call_id, tenant, type, at, body, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    names = (*CALL, "call_id", "run_id", "head", "owner_id")
+    insert_call = f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608
+    columns = ("run_id", "seq", "call_id", "tenant", "type", "at", "body", "prev", "hash")
+    insert_event = f"INSERT INTO events ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
     settle_call = (
         "UPDATE calls SET state = ?, outcome = ?, sent = ?, settled_at = ?, seq = ?, head = ? "
         "WHERE call_id = ? AND generation = 1 AND state = 'dispatched'"
     )
     body = json.dumps({"at": "2026-09-21T14:13:20.000000Z", "run_id": "call_" + "0" * 32, "seq": 1, **_EVENT})
     digest = link(b"", body.encode())
-    fixed = tuple(_CALL.values())
+    fixed = tuple(CALL.values())
 
     async def submit(*statements: tuple[str, tuple[Any, ...]]) -> None:
         future: asyncio.Future[None] = loop.create_future()

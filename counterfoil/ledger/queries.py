@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, func, select, text
 
 from .rows import ApprovalRow, AttemptRow, CallRow
-from .sql import Sql
+from .sql import Count, Sql
 from .tables import approvals, attempts, calls, events
 
 EVENT_PAGE = 200
@@ -69,11 +69,11 @@ RECENT: Sql[CallRow] = Sql(
     select(*_CALL).where(*_MINE, calls.c.route == "direct").order_by(calls.c.created_at.desc()).limit(LIST_PAGE),
     CallRow,
 )
-UNDELIVERED: Sql[tuple[int]] = Sql(
+UNDELIVERED: Sql[Count] = Sql(
     select(func.count())
     .select_from(calls)
     .where(
         *_MINE, text("calls.delivered_at IS NULL AND calls.effect != 'read'"), calls.c.settled_at > bindparam("since")
     ),
-    lambda n: (n,),
+    Count,
 )

@@ -56,8 +56,7 @@ class Reads:
                 result: T = end.value
                 return result
             finally:
-                fact.close()
-                await connection.exec_driver_sql("ROLLBACK")
+                fact.close()  # the transaction ends as the connection goes back, which no cancellation can prevent
 
     async def data_version(self) -> int:
         """A number that changes whenever anybody, this process included, has changed the file. Cheap; only a hint."""
@@ -88,7 +87,6 @@ class Reads:
                 isolation_level="AUTOCOMMIT",
                 pool_size=_CONNECTIONS,
                 max_overflow=0,
-                pool_reset_on_return=None,
                 connect_args={"timeout": 5.0},
             )
             event.listen(self._engine.sync_engine, "connect", _only_reads)

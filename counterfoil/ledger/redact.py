@@ -3,9 +3,9 @@
 A value is hidden for its place (a marked JSON Pointer, `*` for any item or member), for its name (password, token,
 cookie, ... in any letter case, wherever it is), or for its shape (see `shapes`). What hides it is
 {"redacted": true, "length": n, "commit": c}, where equal values have equal `c` in one ledger and nobody without its
-key can test a guess; inside a longer text it is [redacted:n:c]. What is too large is cut:
+key can test a guess; inside a longer text it is [redacted:n:c]; what is too large is cut:
 {"cut": true, "length": n, "start": text} for a text, a last item {"cut": true, "items": n} in a list and a member
-"..." with {"cut": true, "members": n} in an object. Redaction never changes what a tool receives, or a digest.
+"..." with {"cut": true, "members": n} in an object. It never changes what a tool gets, or a digest.
 """
 
 from __future__ import annotations

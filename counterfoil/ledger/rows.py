@@ -28,15 +28,11 @@ class CallRow(NamedTuple):
 
     call_id: str
     run_id: str
-    step: str | None
-    item: int | None
-    parent_call_id: str | None
     route: str
     tenant: str
     subject: str
     client: str
     scopes: str
-    grant_expires_at: int | None
     claimed: str
     tool: str
     version: str
@@ -45,39 +41,43 @@ class CallRow(NamedTuple):
     args_digest: str
     args_payload: str
     args_shown: str
-    if_version: str | None
     resources: str
     action_id: str
-    key: str | None
     key_retention: int
-    state: str
-    outcome: str | None
-    sent: str
-    code: str | None
-    message: str | None
-    details: str | None
-    retryable: int
-    output_payload: str | None
-    evidence: str | None
-    attempts: int
-    generation: int
-    owner_id: str | None
-    not_before: int | None
-    by_decision: int
-    approval_id: str | None
-    rule_id: str | None
     created_at: int
-    dispatched_at: int | None
-    settled_at: int | None
-    settled_by: str | None
-    delivered_at: int | None
-    request_open: int
-    cancel_requested_at: int | None
-    cancel_requested_by: str | None
-    cancel_reason: str | None
-    revision: int
-    seq: int
-    head: bytes
+    step: str | None = None
+    item: int | None = None
+    parent_call_id: str | None = None
+    grant_expires_at: int | None = None
+    if_version: str | None = None
+    key: str | None = None
+    state: str = "new"
+    outcome: str | None = None
+    sent: str = "no"
+    code: str | None = None
+    message: str | None = None
+    details: str | None = None
+    retryable: int = 0
+    output_payload: str | None = None
+    evidence: str | None = None
+    attempts: int = 0
+    generation: int = 0
+    owner_id: str | None = None
+    not_before: int | None = None
+    by_decision: int = 0
+    approval_id: str | None = None
+    rule_id: str | None = None
+    dispatched_at: int | None = None
+    settled_at: int | None = None
+    settled_by: str | None = None
+    delivered_at: int | None = None
+    request_open: int = 0
+    cancel_requested_at: int | None = None
+    cancel_requested_by: str | None = None
+    cancel_reason: str | None = None
+    revision: int = 0
+    seq: int = 0
+    head: bytes = b""
 
     @property
     def resource_keys(self) -> list[str]:
@@ -92,7 +92,7 @@ class CallRow(NamedTuple):
 
     @property
     def is_unresolved(self) -> bool:
-        """True while an effect of this call may exist that nobody knows of, also while a second sending is waited for."""
+        """True while an effect of it may exist that nobody knows of, also while it waits to be sent again."""
         return self.state in UNRESOLVED or (self.state in {"queued", "awaiting_approval"} and self.sent == "unknown")
 
 
@@ -124,12 +124,12 @@ class AttemptRow(NamedTuple):
     owner_id: str
     dispatched_at: int
     hard_deadline_at: int | None
-    settled_at: int | None
-    outcome: str | None
-    sent: str | None
-    handler_ended_at: int | None
-    late: str | None
-    late_payload: str | None
+    settled_at: int | None = None
+    outcome: str | None = None
+    sent: str | None = None
+    handler_ended_at: int | None = None
+    late: str | None = None
+    late_payload: str | None = None
 
 
 SELECT_ATTEMPT: Sql[AttemptRow] = Sql(

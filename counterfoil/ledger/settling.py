@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from sqlalchemy import bindparam, delete
 
@@ -172,9 +172,8 @@ def observe(
         dispatched_at=row.created_at,
         **_outcome(settlement),
     )
-    crossing = AttemptRow(
-        row.call_id, 1, owner_id, row.created_at, None, settlement.at, settlement.outcome, settlement.sent, settlement.at, None, None
-    )  # fmt: skip
+    at, ended = row.created_at, settlement.at
+    crossing = AttemptRow(row.call_id, 1, owner_id, at, None, ended, settlement.outcome, settlement.sent, ended)
     yield from change(INSERT_ATTEMPT, **crossing._asdict())
     if row.key is not None:
         yield from bind_key(made, row.key, settlement.at)
@@ -350,4 +349,4 @@ def _text(value: object) -> str | None:
 
 
 def _object(value: Any) -> JsonObject | None:  # noqa: ANN401 (JSON)
-    return value if isinstance(value, dict) else None
+    return cast("JsonObject", value) if isinstance(value, dict) else None

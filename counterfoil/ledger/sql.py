@@ -19,7 +19,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Generator
 from operator import itemgetter
-from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import ClauseElement
@@ -90,6 +90,12 @@ def _picker(order: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...
     if len(order) > 1:
         return itemgetter(*order)
     return lambda params: tuple([params[name] for name in order])
+
+
+class Count(NamedTuple):
+    """The row of a statement that counts or sums."""
+
+    n: int
 
 
 Step: TypeAlias = tuple[Sql[Any], dict[str, Any]]

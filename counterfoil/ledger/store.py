@@ -14,18 +14,19 @@ import socket
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from ..canonical import JsonValue
 from . import keyring, migrations, owners, place, redact, sealing
-from .checkpoint import BOUND_BYTES
+from .checkpoint import LogLimits
 from .errors import CannotRecordError, LedgerLockedError, Reason, UnsupportedLedgerError
 from .presence import Presence
 from .reads import Reads
 from .sql import Fact
 from .verify import require_sound_chain
-from .writer import Writer
+from .writer import Writer, WriterOptions
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class LedgerSettings:
     payload_keys: Sequence[keyring.Secret] = ()
     approval_keys: Sequence[keyring.Secret] = ()
     busy_s: float = 5.0
+    log: LogLimits = field(default_factory=LogLimits)
     owner_id: str = field(default_factory=lambda: f"own_{secrets.token_hex(16)}")
     on_lost: Callable[[Exception], None] = field(default=lambda error: _log.error("a fact was not stored: %s", error))
 
@@ -101,13 +103,10 @@ class Ledger:
         path = settings.file()
         place.refuse_unsafe(path)
         rings: list[keyring.Keyring] = []
-        writer = await Writer.open(
-            path,
-            lambda: _connect(settings, path, rings),
-            busy_s=settings.busy_s,
-            on_lost=settings.on_lost,
-            is_whole=migrations.is_whole,
+        options = WriterOptions(
+            busy_s=settings.busy_s, on_lost=settings.on_lost, is_whole=migrations.is_whole, log=settings.log
         )
+        writer = await Writer.open(path, lambda: _connect(settings, path, rings), options)
         try:
             presence = Presence(path, settings.owner_id)
             try:
@@ -165,7 +164,7 @@ class Ledger:
         """Whether the last fact could be stored and the log is small."""
         wal_bytes = self._writer.checkpointer.wal_bytes()
         reason: str | None = self._writer.failing
-        if reason is None and wal_bytes > BOUND_BYTES:
+        if reason is None and self._writer.checkpointer.is_large():
             reason = "wal_too_large"
         return Health("ok" if reason is None else "degraded", reason, wal_bytes)
 
@@ -202,7 +201,7 @@ class Ledger:
     async def store_ahead(self, sealed: sealing.Sealed) -> None:
         """Store all chunks but the first, each in its own transaction, so that the settlement stays a short one."""
         for n in range(1, len(sealed.chunks)):
-            await self._writer.record(lambda n=n: sealing.store_chunk(sealed, n))  # type: ignore[misc]
+            await self._writer.record(partial(sealing.store_chunk, sealed, n))
 
     async def describe_payload(self, payload_id: str) -> sealing.PayloadRow:
         """Size, digest, tenant and so on.
@@ -259,7 +258,7 @@ class Ledger:
         declared: list[str] = []
         now = self._clock()
         for owner_id, beat in gone.items():
-            if await self.record(lambda owner_id=owner_id, beat=beat: owners.declare_lapsed(owner_id, beat, now)):  # type: ignore[misc]
+            if await self.record(partial(owners.declare_lapsed, owner_id, beat, now)):
                 declared.append(owner_id)
                 self.presence.forget(owner_id)
         return declared

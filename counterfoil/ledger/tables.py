@@ -107,8 +107,9 @@ calls = Table(
     Column("head", LargeBinary, nullable=False),  # its hash
 )
 Index("calls_run", calls.c.run_id)
-Index("calls_owner", calls.c.owner_id, calls.c.state, sqlite_where=calls.c.state != "settled", postgresql_where=calls.c.state != "settled")  # fmt: skip
-Index("calls_open", calls.c.state, sqlite_where=calls.c.state != "settled", postgresql_where=calls.c.state != "settled")
+_UNSETTLED = calls.c.state != "settled"
+Index("calls_owner", calls.c.owner_id, calls.c.state, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
+Index("calls_open", calls.c.state, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
 _JOINABLE = and_(calls.c.delivered_at.is_(None), calls.c.request_open == 0, calls.c.effect != "read")
 Index(
     "calls_joinable",
@@ -125,7 +126,8 @@ Index("calls_waiting", calls.c.tenant, calls.c.subject, calls.c.tool, sqlite_whe
 _REQUESTED = calls.c.request_open == 1
 Index("calls_requested", calls.c.owner_id, sqlite_where=_REQUESTED, postgresql_where=_REQUESTED)
 Index("calls_recent", calls.c.tenant, calls.c.subject, calls.c.created_at)
-Index("calls_parent", calls.c.parent_call_id, sqlite_where=calls.c.parent_call_id.is_not(None), postgresql_where=calls.c.parent_call_id.is_not(None))  # fmt: skip
+_HAS_PARENT = calls.c.parent_call_id.is_not(None)
+Index("calls_parent", calls.c.parent_call_id, sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT)
 
 attempts = Table(
     "attempts",

@@ -10,17 +10,19 @@ It knows nothing of what the facts say, and nobody else writes.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import sqlite3
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
-from .checkpoint import Checkpointer
+from .checkpoint import Checkpointer, LogLimits
 from .errors import CannotRecordError, Reason, is_locked, reason_of
 from .sql import Fact, run
 
@@ -33,11 +35,28 @@ QUEUE: Final = 100_000  # facts that may wait
 _JITTER_S: Final = (0.001, 0.005)  # SQLite's own busy wait grows its sleeps, and a busy neighbour starves it
 
 
+_log = logging.getLogger(__name__)
+
+
 def _ignore(_: Exception) -> None: ...
 
 
 def _is_whole(_: sqlite3.Connection) -> bool:
     return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterOptions:
+    """How the writer behaves.
+
+    `busy_s`: how long a fact waits for another process's lock. `on_lost`: told the errors of facts that nobody waits
+    for, from any thread. `is_whole`: whether the tables are all there, asked after one was missing.
+    """
+
+    busy_s: float = 5.0
+    on_lost: Lost = _ignore
+    is_whole: Callable[[sqlite3.Connection], bool] = _is_whole
+    log: LogLimits = field(default_factory=LogLimits)
 
 
 class _Pending(Generic[T]):
@@ -72,15 +91,13 @@ class Writer:
     is called from any thread.
     """
 
-    def __init__(self, path: Path, connect: Connect, *, busy_s: float, on_lost: Lost, is_whole: Callable[[sqlite3.Connection], bool]) -> None:  # fmt: skip
+    def __init__(self, path: Path, connect: Connect, options: WriterOptions) -> None:
         self.failing: Reason | None = None
         self.lost = 0
-        self.checkpointer = Checkpointer(path)
+        self.checkpointer = Checkpointer(path, options.log)
         self._path = path
         self._connect = connect
-        self._busy_s = busy_s
-        self._on_lost = on_lost
-        self._is_whole = is_whole
+        self._options = options
         self._queue: SimpleQueue[_Pending[Any] | None] = SimpleQueue()  # None: `close` was called
         self._batch: list[_Pending[Any]] = []
         self._closing = False
@@ -92,17 +109,9 @@ class Writer:
         self._opened: asyncio.Future[None]
 
     @classmethod
-    async def open(
-        cls,
-        path: Path,
-        connect: Connect,
-        *,
-        busy_s: float = 5.0,
-        on_lost: Lost = _ignore,
-        is_whole: Callable[[sqlite3.Connection], bool] = _is_whole,
-    ) -> Writer:
+    async def open(cls, path: Path, connect: Connect, options: WriterOptions | None = None) -> Writer:
         """Start the thread, let it connect, wait until it is ready; whatever `connect` raises is raised here."""
-        writer = cls(path, connect, busy_s=busy_s, on_lost=on_lost, is_whole=is_whole)
+        writer = cls(path, connect, options or WriterOptions())
         writer._opened = asyncio.get_running_loop().create_future()
         threading.Thread(target=writer._main, name="counterfoil-ledger-writer", daemon=True).start()
         try:
@@ -123,13 +132,13 @@ class Writer:
             Exception: whatever the fact raised; nothing of it was stored.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(_Pending(make, future, time.monotonic() + self._busy_s))
+        self._put(_Pending(make, future, time.monotonic() + self._options.busy_s))
         return await future
 
     def record_nowait(self, make: Callable[[], Fact[Any]]) -> None:
         """Store one fact that nobody waits for, from any thread; a failure is counted and given to `on_lost`."""
         try:
-            self._put(_Pending(make, None, time.monotonic() + self._busy_s))
+            self._put(_Pending(make, None, time.monotonic() + self._options.busy_s))
         except CannotRecordError as error:
             self._lose(error)
 
@@ -154,7 +163,10 @@ class Writer:
     def _lose(self, error: Exception) -> None:
         with self._counting:
             self.lost += 1
-        self._on_lost(error)
+        try:
+            self._options.on_lost(error)
+        except Exception:  # noqa: BLE001 (a stranger's code must not end the writer)
+            _log.exception("the callback for lost facts failed")
 
     # From here on: the thread.
 
@@ -172,8 +184,10 @@ class Writer:
             self._serve()
             reason = Reason.CLOSED
         finally:
-            self._connection.close()
-            self._end(reason)
+            try:
+                self._connection.close()
+            finally:
+                self._end(reason)
 
     def _hand_shake(self, error: BaseException | None) -> None:
         def tell() -> None:
@@ -254,7 +268,9 @@ class Writer:
             self._batch = [pending for pending in self._batch if pending.give_up_at > now]
             self.failing = Reason.LOCKED
             for pending in overdue:
-                pending.error = CannotRecordError(Reason.LOCKED, f"another process held it for {self._busy_s} s")
+                pending.error = CannotRecordError(
+                    Reason.LOCKED, f"another process held it for {self._options.busy_s} s"
+                )
             self._answer(overdue)
 
     def _gather(self) -> bool:
@@ -324,7 +340,7 @@ class Writer:
         return CannotRecordError(reason, str(error))
 
     def _is_restored(self) -> bool:
-        return self.failing is not Reason.SCHEMA or self._is_whole(self._connection)
+        return self.failing is not Reason.SCHEMA or self._options.is_whole(self._connection)
 
     def _undo(self) -> None:
         if self._connection.in_transaction:  # SQLite ends the transaction by itself after some errors

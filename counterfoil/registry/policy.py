@@ -75,22 +75,23 @@ class Policy:
 
     def decide(self, contract: Contract, arguments: JsonObject, principal: Principal) -> Decision:
         """The verdict on one call with validated arguments."""
-        return self.resolve(
-            contract, [one.rule for one in self.ready if one.covers(contract, principal) and one.holds(arguments)]
-        )
+        covering = self._covering(contract, principal)
+        return self.resolve(contract, [one.rule for one in covering if one.holds(arguments)])
 
     def standing(self, contract: Contract, principal: Principal) -> Standing:
         """What is known without arguments: `depends` where a condition decides."""
-        mildest, strictest = self._bounds(contract, principal)
+        covering = self._covering(contract, principal)
+        mildest = self._mildest(contract, covering)
         if mildest.verdict is Verdict.DENY:
             return Standing.DENIED
+        strictest = self._strictest(contract, covering)
         if (mildest.verdict, mildest.assurance) != (strictest.verdict, strictest.assurance):
             return Standing.DEPENDS
         return Standing(mildest.assurance)
 
     def hides(self, contract: Contract, principal: Principal) -> bool:
         """True if every call of this tool by this principal is denied, whatever the arguments."""
-        return self._bounds(contract, principal)[0].verdict is Verdict.DENY
+        return self._mildest(contract, self._covering(contract, principal)).verdict is Verdict.DENY
 
     def audience(self, principal: Principal) -> Hashable:
         """What of a principal can make a difference here: two with the same audience and scopes see the same."""
@@ -113,12 +114,18 @@ class Policy:
         over_mcp = bool(deciding) and all(rule.over_mcp for rule in deciding)
         return Decision(Verdict.APPROVE, strictest.assurance, strictest.rule_id, strictest.reason, approvers, over_mcp)
 
-    def _bounds(self, contract: Contract, principal: Principal) -> tuple[Decision, Decision]:
-        """The mildest and the strictest verdict that any arguments could get."""
-        covering = [one for one in self.ready if one.covers(contract, principal)]
-        mild = [one.rule for one in covering if not one.conditions or one.rule.verdict is Verdict.ALLOW]
-        strict = [one.rule for one in covering if not one.conditions or one.rule.verdict is not Verdict.ALLOW]
-        return self.resolve(contract, mild), self.resolve(contract, strict)
+    def _covering(self, contract: Contract, principal: Principal) -> list[ReadyRule]:
+        return [one for one in self.ready if one.covers(contract, principal)]
+
+    def _mildest(self, contract: Contract, covering: Sequence[ReadyRule]) -> Decision:
+        """The best that any arguments could get."""
+        sure = [one.rule for one in covering if not one.conditions or one.rule.verdict is Verdict.ALLOW]
+        return self.resolve(contract, sure)
+
+    def _strictest(self, contract: Contract, covering: Sequence[ReadyRule]) -> Decision:
+        """The worst that any arguments could get."""
+        sure = [one.rule for one in covering if not one.conditions or one.rule.verdict is not Verdict.ALLOW]
+        return self.resolve(contract, sure)
 
     def _voices(self, contract: Contract, matching: Sequence[Rule]) -> Iterable[_Voice]:
         """Everything that counts, in the order in which equals are named."""

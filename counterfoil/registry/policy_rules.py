@@ -25,7 +25,7 @@ DEFAULT_ASSURANCE: Final[Mapping[Effect, Assurance]] = {
 """What an `approve` asks for where nobody said; whether a client can be asked is its caller's to find out."""
 
 _GLOB = re.compile(r"[a-z0-9_*?!\[\]-]+")
-_GLOB_SIGNS = frozenset("*?[")
+_GLOB_SIGN = re.compile(r"[*?\[]")
 
 
 class PolicyError(ValueError):
@@ -67,7 +67,7 @@ class Rule:
     @property
     def names_tool(self) -> bool:
         """True if `tool` is one full name and no pattern."""
-        return self.tool is not None and not _GLOB_SIGNS & set(self.tool)
+        return self.tool is not None and not _GLOB_SIGN.search(self.tool)
 
     def names(self, contract: Contract) -> bool:
         """True if the rule names this contract's effect, or its tool in full: then an `allow` lowers the default."""
@@ -88,6 +88,7 @@ class ReadyRule:
     """
 
     rule: Rule
+    prefix: str
     glob: re.Pattern[str] | None
     conditions: tuple[Predicate, ...]
 
@@ -95,14 +96,17 @@ class ReadyRule:
     def of(cls, rule: Rule) -> ReadyRule:
         """Check a rule's meaning."""
         _check(rule)
-        glob = re.compile(translate(rule.tool)) if rule.tool is not None else None
-        return cls(rule, glob, tuple(_conditions(rule)))
+        tool = rule.tool or ""
+        prefix = _GLOB_SIGN.split(tool, maxsplit=1)[0]
+        glob = re.compile(translate(tool)) if rule.tool is not None else None
+        return cls(rule, prefix, glob, tuple(_conditions(rule)))
 
     def covers_tool(self, contract: Contract) -> bool:
         """True if the rule can match some call of this tool."""
         rule, gate = self.rule, contract.gate
         return (
             (rule.effect is None or rule.effect is gate.effect)
+            and contract.name.startswith(self.prefix)
             and (self.glob is None or self.glob.match(contract.name) is not None)
             and (not rule.tags or not set(rule.tags).isdisjoint(contract.text.tags))
             and (rule.scope is None or rule.scope in gate.scopes)

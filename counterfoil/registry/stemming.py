@@ -13,6 +13,8 @@ from typing import Final
 
 TERM_MAX = 40
 """Characters of one term; the rest of a longer word is not looked at."""
+RUN_MAX: Final = 400
+"""Letters and digits in a row that are looked at."""
 STEM_MIN: Final = 3
 """Letters, one of them a vowel, that must remain of a word."""
 
@@ -42,8 +44,9 @@ _ENDINGS: Final = (
 
 def terms(text: str) -> Iterator[str]:
     """The terms of a text in their order, stop words left out."""
-    for _, found in words(text):
-        yield from found
+    for run in _runs(text):
+        for _, found in _cut(run):
+            yield from found
 
 
 def words(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -51,16 +54,10 @@ def words(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
     Identifiers are cut at underscores, at changes of case and between letters and digits.
     """
-    for run in _RUN.findall(unicodedata.normalize("NFKC", text)):
-        if _UNSPACED.search(run):
-            yield run[:TERM_MAX], _pairs(run)
-            continue
-        for piece in _PIECE.findall(run):
-            word = piece.casefold()[:TERM_MAX]
-            yield word, () if word in STOP_WORDS else (stem(word),)
+    for run in _runs(text):
+        yield from _cut(run)
 
 
-@lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """The word without its ending; words that are short, not ASCII or no plain letters stay as they are."""
     if len(word) <= STEM_MIN or not word.isascii() or not word.isalpha():
@@ -72,6 +69,22 @@ def stem(word: str) -> str:
             word = _undouble(rest) if ending in ("ing", "ed", "er") else rest + replacement
             break
     return _VERBAL.sub("", word)
+
+
+def _runs(text: str) -> list[str]:
+    return _RUN.findall(unicodedata.normalize("NFKC", text))
+
+
+def _cut(run: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return _cut_short(run[:RUN_MAX])
+
+
+@lru_cache(maxsize=20_000)
+def _cut_short(run: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if _UNSPACED.search(run):
+        return ((run[:TERM_MAX], _pairs(run)),)
+    pieces = (piece.casefold()[:TERM_MAX] for piece in _PIECE.findall(run))
+    return tuple((word, () if word in STOP_WORDS else (stem(word),)) for word in pieces)
 
 
 def _singular(word: str) -> str:

@@ -10,7 +10,7 @@ from ..registry.catalogue import Catalogue, Entry, Sight
 from ..registry.policy import Decision, Policy
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
-from ..registry.vocabulary import Assurance, ErrorCode, Route, Verdict
+from ..registry.vocabulary import Assurance, ErrorCode, Route, Verdict, Visibility
 from .case import Admitted
 from .refusal import refuse
 from .views import Next
@@ -26,6 +26,7 @@ class Admission:
 
     catalogue: Catalogue
     policy: Policy
+    everything_listed: bool = False
 
     def admit(self, request: CallRequest) -> Admitted:
         """What may be done about a request; the policy's verdict is part of the answer.
@@ -98,13 +99,14 @@ class Admission:
         if missing:
             raise refuse(
                 ErrorCode.INSUFFICIENT_SCOPE,
-                f"{entry.contract.name} needs the scope{'s' * (len(missing) > 1)} {', '.join(missing)}, which you do not have.",
+                f"{entry.contract.name} needs scopes that you do not have: {', '.join(missing)}.",
                 missing_scopes=list(missing),
             )
 
     def _check_digest(self, entry: Entry, request: CallRequest) -> None:
         contract = entry.contract
-        if not request.needs_digest or contract.is_read:
+        listed = self.everything_listed or contract.gate.visibility is Visibility.BASE
+        if not request.needs_digest or listed or contract.is_read:
             if request.schema_digest is None or request.schema_digest == contract.short_digest:
                 return
         elif request.schema_digest == contract.short_digest:

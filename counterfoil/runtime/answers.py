@@ -1,12 +1,16 @@
-"""The answers to requests that were refused themselves, as views."""
+"""The answers that are made without a call being carried out: refusals, and calls that are under way as another one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ..canonical import sha256_hex
 from ..ledger.errors import LedgerError
 from ..ledger.redact import redact_text
+from ..registry.request import CallRequest
 from ..registry.vocabulary import ErrorCode
-from .refusal import RefusedError, refuse
-from .views import ErrorView, Next, PlainView
+from .refusal import Reason, RefusedError, refuse
+from .views import CallView, ErrorView, Next, PlainView, follow
 
 
 def not_found(name: str) -> RefusedError:
@@ -31,3 +35,56 @@ def refusal_view(error: RefusedError | LedgerError | Exception) -> PlainView:
     assert isinstance(error, RefusedError | LedgerError), "only refusals are views"
     step = error.reason.next if isinstance(error, RefusedError) else None
     return PlainView({"next": step.wire() if step else None}, refusal_of(error))
+
+
+def closing() -> RefusedError:
+    """The server stops."""
+    return refuse(ErrorCode.UNAVAILABLE, "This server is stopping and takes no new calls. Ask again when it is back.")
+
+
+def unreadable(error: LedgerError) -> RefusedError:
+    """The ledger could not be asked before anything was sent."""
+    return refuse(ErrorCode.UNAVAILABLE, f"The ledger cannot be read now ({type(error).__name__}); nothing was sent.")
+
+
+def repeated(reason: Reason, seconds: float) -> Reason:
+    """The same refusal for the sixth time."""
+    return refuse(
+        ErrorCode.REPEATED_FAILURE,
+        f"The same call was refused five times within ten minutes ({reason.code.value}): {reason.message} "
+        "Change it, or wait.",
+        reason.next,
+        last_code=reason.code.value,
+        retry_after_s=round(seconds, 1),
+    ).reason
+
+
+def in_progress(view: CallView) -> CallView:
+    """A duplicate of a call that is under way."""
+    return replace(
+        view,
+        error=ErrorView(
+            ErrorCode.IN_PROGRESS,
+            f"The same call is under way as {view.call_id}.",
+            retryable=False,
+            details={"call_id": view.call_id},
+        ),
+        output=None,
+        next=follow(view.call_id or "", "Wait for that one. Do not ask for it again."),
+    )
+
+
+def waits_for_ledger(view: CallView) -> CallView:
+    """Its outcome is known and cannot be recorded yet."""
+    error = ErrorView(
+        ErrorCode.IN_PROGRESS,
+        "It was sent; the ledger cannot record its outcome yet, so it is not told before.",
+        retryable=False,
+        details={"call_id": view.call_id},
+    )
+    return replace(view, error=error)
+
+
+def raw_digest(request: CallRequest | None) -> str:
+    """What names arguments that were refused before they had a canonical form."""
+    return sha256_hex(repr(request.arguments).encode("utf-8", "backslashreplace")) if request is not None else ""

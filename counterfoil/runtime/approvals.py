@@ -50,7 +50,7 @@ class Approvals:
     async def confirm(
         self, principal: Principal, *, approval_id: str | None, decision: str | None, digest: str | None, wait_s: float
     ) -> ApprovalView | PlainView:
-        """How a proposal stands, and where a person decides; waits so long for the decision. Nothing is decided here."""
+        """How a proposal stands and where a person decides, after a wait for that. Nothing is decided here."""
         try:
             row = await self._approval_for(principal, approval_id)
             if decision is not None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from ..registry.adapter import Adapter, Call, CallStoppedError
 from ..registry.contract import Contract
 from ..registry.outcome import Outcome, Probe
 from ..registry.vocabulary import ErrorCode, JsonObject, OutcomeClass, Sent
+
+STOP_S: Final = 1.0
+"""How long a read that was told to stop may take to do so."""
 
 
 class LeaseLostError(CallStoppedError):
@@ -37,20 +40,28 @@ class Running:
 
     def __init__(self, crossing: Crossing) -> None:
         self._crossing = crossing
-        self._cancelled_by_us = False
+        self._stopped = asyncio.Event()
         self.task = asyncio.create_task(
             crossing.adapter.invoke(crossing.arguments, crossing.call, crossing.extra), name=crossing.call.id
         )
 
     def stop_read(self) -> None:
         """Cancel a read whose answer nobody wants any more; a blocking one can only be left to itself."""
-        self._cancelled_by_us = True
-        self.task.cancel()
+        self._stopped.set()
+        if not self._crossing.adapter.blocking:
+            self.task.cancel()
 
     async def outcome(self) -> Outcome[Any]:
         """The outcome, at the deadline at the latest."""
-        done, _ = await asyncio.wait({self.task}, timeout=self._crossing.timeout_s)
-        if not done:
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        waiting: set[asyncio.Future[Any]] = {self.task, stopped}
+        await asyncio.wait(waiting, timeout=self._crossing.timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if self._stopped.is_set() and self._crossing.adapter.blocking and not self.task.done():
+            return self._given_up("cancelled")
+        if self._stopped.is_set():
+            await asyncio.wait({self.task}, timeout=STOP_S)
+        if not self.task.done():
             if not self._crossing.adapter.blocking:
                 self.task.cancel()
             return timed_out(self._crossing.contract, self._crossing.timeout_s)
@@ -60,10 +71,13 @@ class Running:
         """What a handler that has ended brought."""
         contract = self._crossing.contract
         if self.task.cancelled():
-            reason = "cancelled" if self._cancelled_by_us else "interrupted"
-            return gave_up(contract, f"{contract.name} was stopped before it answered.", reason)
+            return self._given_up("cancelled" if self._stopped.is_set() else "interrupted")
         error = self.task.exception()
         return as_reported(contract, self.task.result()) if error is None else raised(contract, error)
+
+    def _given_up(self, reason: str) -> Outcome[Any]:
+        contract = self._crossing.contract
+        return gave_up(contract, f"{contract.name} was stopped before it answered.", reason)
 
 
 def timed_out(contract: Contract, timeout_s: float) -> Outcome[Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ..registry.contract import Contract
+from ..registry.contract import Contract, Rate
+from ..registry.limits import RateState
 from .settings import Pool
 
 
@@ -32,6 +33,8 @@ class Capacity:
         self._pools = {
             name: asyncio.Semaphore(pool.concurrency) for name, pool in pools.items() if pool.concurrency is not None
         }
+        self._pool_rates = {name: RateState(pool.rate) for name, pool in pools.items() if pool.rate is not None}
+        self._tool_rates: dict[tuple[str, Rate], RateState] = {}
         self._threads = asyncio.Semaphore(threads)
         self._tools: dict[tuple[str, int], asyncio.Semaphore] = {}
 
@@ -50,6 +53,23 @@ class Capacity:
             Slot(held).release()
             raise
         return Slot(held)
+
+    def start(self, contract: Contract, now: float) -> float:
+        """Count one start against the rates of tool and pool; one that comes too early is told how long to wait."""
+        rates = self._rates(contract)
+        wait = max((rate.retry_after(now) for rate in rates), default=0.0)
+        if wait == 0.0:
+            for rate in rates:
+                rate.take(now)
+        return wait
+
+    def _rates(self, contract: Contract) -> list[RateState]:
+        limits, found = contract.limits, list[RateState]()
+        if limits.rate is not None:
+            found.append(self._tool_rates.setdefault((contract.name, limits.rate), RateState(limits.rate)))
+        if limits.pool is not None and limits.pool in self._pool_rates:
+            found.append(self._pool_rates[limits.pool])
+        return found
 
     def _needed(self, contract: Contract, *, blocking: bool) -> list[asyncio.Semaphore]:
         needed: list[asyncio.Semaphore] = []

@@ -17,6 +17,7 @@ from ..ledger.admission import owner_lives
 from ..ledger.bookkeeping import end_handler
 from ..ledger.errors import CannotRecordError, LedgerError
 from ..ledger.rows import CallRow, get_call
+from ..ledger.sealing import Sealed
 from ..ledger.settling import Settled, Settlement, SettleResult, settle
 from ..ledger.sql import Fact
 from ..ledger.states import CallState
@@ -44,7 +45,7 @@ class Carrier:
         self._spawn = spawn
 
     def start(self, case: Case, extra: dict[str, Any] | None = None) -> Running:
-        """Call the adapter, once, for the attempt that `case.row` stands for (or, unrecorded, for a closed-world read)."""
+        """Call the adapter, once, for the attempt of `case.row`, or for a closed-world read that has no row."""
         known = case.known
         timeout_s = known.contract.limits.timeout_s
         self._parts.crossed.add(case.call_id)
@@ -96,6 +97,8 @@ class Carrier:
     async def _settle(
         self, case: Case, row: CallRow, settlement: Settlement, *, retry_at: int | None, handler_ended: bool
     ) -> None:
+        if settlement.output is not None and len(settlement.output.chunks) > 1:
+            await self._store_ahead(settlement.output)
         done: SettleResult = await self.record(
             case,
             lambda: settle(row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended),
@@ -106,6 +109,13 @@ class Carrier:
             case.record(done.row)
         if isinstance(done, Settled) and done.row.state == CallState.SETTLED:
             self._parts.waiting.released(row.tenant, row.resource_keys)
+
+    async def _store_ahead(self, output: Sealed) -> None:
+        """Most of a large output before its settlement, so that this one stays short; what fails is stored with it."""
+        try:
+            await self._parts.ledger.store_ahead(output)
+        except CannotRecordError as error:
+            log.info("an output is stored with its settlement: %s", error.reason)
 
     def retry_at(self, case: Case, outcome: Outcome[Any], started: float, attempts: int) -> int | None:
         """When another attempt is made, in microseconds; None if none is."""

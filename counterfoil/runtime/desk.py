@@ -89,7 +89,7 @@ class Desk:
     async def cancel(
         self, principal: Principal, *, call_id: str | None = None, run_id: str | None = None, reason: str | None = None
     ) -> CallView | PlainView:
-        """Before T1 a call settles as cancelled; after it a flag is set and a read is stopped; a write goes to its end."""
+        """Before T1 a call settles as cancelled; after it a flag is set, a read is stopped, a write goes to its end."""
         try:
             row = await self._mine(principal, call_id or run_id or "")
             at, why = self._desk.clock.now(), redact_text(reason or "")
@@ -170,14 +170,14 @@ class Desk:
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
 
-    async def artifact(self, principal: Principal, payload_id: str, offset: int, length: int) -> bytes | None:
+    async def artifact(self, principal: Principal, artifact_id: str, offset: int, length: int) -> bytes | None:
         """A part of an output; None for one that is not this principal's, or not there."""
         try:
-            found = await self._desk.ledger.describe_payload(payload_id)
+            found = await self._desk.ledger.describe_payload(artifact_id)
             row = await self._viewer.row(found.call_id)
             if row is None or (row.tenant, row.subject) != (principal.tenant, principal.subject):
                 return None
-            return await self._desk.ledger.read_payload(payload_id, offset, length)
+            return await self._desk.ledger.read_payload(artifact_id, offset, length)
         except NoSuchPayloadError:
             return None
 
@@ -194,7 +194,7 @@ class Desk:
             "pending": [view.wire() for view in pending],
             "unresolved": [(await self._viewer.view(row)).wire() for row in unresolved],
             "calls": [brief(row) for row in recent],
-            "undelivered": lost[0][0] if lost else 0,
+            "undelivered": lost[0].n if lost else 0,
             "server": {"ledger": health.state, "reason": health.reason, "wal_bytes": health.wal_bytes},
         }
         return PlainView(body)

@@ -54,7 +54,7 @@ class CallPath:
         self._sender = sender
         self._carrier = carrier
         self._join = join
-        self._admission = Admission(parts.catalogue, parts.policy)
+        self._admission = Admission(parts.catalogue, parts.policy, parts.settings.everything_listed)
         self.recover: Recover | None = None
 
     async def fresh(self, case: Case) -> CallView:
@@ -133,6 +133,9 @@ class CallPath:
         """A read of a closed world: T1 and T2 are one fact, made after it ran and before its answer."""
         started, at = self._parts.clock.monotonic(), self._parts.clock.now()
         slot = await self._sender.stand(case)
+        if case.row is not None:  # its caller would not wait: it has a row, and takes the way of any other call
+            slot.release()
+            return await self._send(case)
         running = self._carrier.start(case)
         running.task.add_done_callback(lambda _: slot.release())
         try:
@@ -201,7 +204,7 @@ class CallPath:
         if isinstance(result, TooManyPending):
             raise refuse(
                 ErrorCode.RATE_LIMITED,
-                f"{result.pending} of your proposals wait for a decision already; that is the most. Have some decided first.",
+                f"{result.pending} of your proposals wait for a decision already; have some decided first.",
                 pending=result.pending,
             )
         self._sender.stop(case, result)
@@ -323,8 +326,8 @@ def key_conflict(error: IsDuplicateError) -> RefusedError:
     row = error.duplicate.row
     return refuse(
         ErrorCode.KEY_CONFLICT,
-        f"This idempotency key belongs to {row.call_id}, which was asked with other arguments or is past its retention. "
-        "Use another key for another intent.",
+        f"This idempotency key belongs to {row.call_id}, which was asked with other arguments or is past its "
+        "retention. Use another key for another intent.",
         call_id=row.call_id,
     )
 

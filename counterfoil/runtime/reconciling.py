@@ -27,7 +27,7 @@ from .refusal import refuse
 from .settlement import settlement_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from ..ledger.rows import AttemptRow, CallRow
     from ..registry.contract import Contract
@@ -247,7 +247,7 @@ class Reconciler:
         return entry.contract if entry is not None else None
 
     @asynccontextmanager
-    async def _alone(self, call_id: str) -> AsyncIterator[None]:
+    async def _alone(self, call_id: str) -> AsyncGenerator[None]:
         """One follow-up of a call at a time in this process; between processes the revision decides."""
         lock = self._busy.setdefault(call_id, asyncio.Lock())
         try:

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ..canonical import sha256_hex
 from ..ledger.admission import Relation
 from ..ledger.approving import join_key
 from ..ledger.bookkeeping import Delivery, mark_delivered, set_request_open
@@ -25,6 +24,7 @@ from ..registry.limits import Actor
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
+from .answers import closing, in_progress, raw_digest, repeated, unreadable, waits_for_ledger
 from .carrying import Carrier
 from .case import Case
 from .desk import Desk
@@ -366,56 +366,3 @@ async def _either(done: asyncio.Future[CallView], has_row: asyncio.Event) -> Non
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:
         row.cancel()
-
-
-def closing() -> RefusedError:
-    """The server stops."""
-    return refuse(ErrorCode.UNAVAILABLE, "This server is stopping and takes no new calls. Ask again when it is back.")
-
-
-def unreadable(error: LedgerError) -> RefusedError:
-    """The ledger could not be asked before anything was sent."""
-    return refuse(ErrorCode.UNAVAILABLE, f"The ledger cannot be read now ({type(error).__name__}); nothing was sent.")
-
-
-def repeated(reason: Reason, seconds: float) -> Reason:
-    """The same refusal for the sixth time."""
-    return refuse(
-        ErrorCode.REPEATED_FAILURE,
-        f"The same call was refused five times within ten minutes ({reason.code.value}): {reason.message} "
-        "Change it, or wait.",
-        reason.next,
-        last_code=reason.code.value,
-        retry_after_s=round(seconds, 1),
-    ).reason
-
-
-def in_progress(view: CallView) -> CallView:
-    """A duplicate of a call that is under way."""
-    return replace(
-        view,
-        error=ErrorView(
-            ErrorCode.IN_PROGRESS,
-            f"The same call is under way as {view.call_id}.",
-            retryable=False,
-            details={"call_id": view.call_id},
-        ),
-        output=None,
-        next=follow(view.call_id or "", "Wait for that one. Do not ask for it again."),
-    )
-
-
-def waits_for_ledger(view: CallView) -> CallView:
-    """Its outcome is known and cannot be recorded yet."""
-    error = ErrorView(
-        ErrorCode.IN_PROGRESS,
-        "It was sent; the ledger cannot record its outcome yet, so it is not told before.",
-        retryable=False,
-        details={"call_id": view.call_id},
-    )
-    return replace(view, error=error)
-
-
-def raw_digest(request: CallRequest | None) -> str:
-    """What names arguments that were refused before they had a canonical form."""
-    return sha256_hex(repr(request.arguments).encode("utf-8", "backslashreplace")) if request is not None else ""

@@ -80,7 +80,7 @@ class Sender:
         self._parts = parts
 
     async def send(self, case: Case, digest: str | None = None) -> Slot:
-        """Wait for what the call needs and commit T1; `case.row` is dispatched then. The slot is the caller's to release.
+        """Wait for what the call needs and commit T1; `case.row` is dispatched then. The caller releases the slot.
 
         Args:
             case: admitted; with a row it is queued and ours.
@@ -142,6 +142,14 @@ class Sender:
         if self._parts.capacity.full(known.contract, blocking=known.adapter.blocking):
             await self._look_if_waiting(case)
         slot = await self._patiently(case, self._parts.capacity.slot(known.contract, blocking=known.adapter.blocking))
+        wait_s = self._parts.capacity.start(known.contract, self._parts.clock.monotonic())
+        if wait_s > 0:
+            slot.release()
+            raise refuse(
+                ErrorCode.RATE_LIMITED,
+                f"{known.contract.name} is called too often; the next start is free in {wait_s:.1f} s.",
+                retry_after_s=round(wait_s, 3),
+            )
         try:
             await self._patiently(case, known.adapter.ready())
         except NotReadyError as error:
@@ -222,7 +230,7 @@ class Sender:
             self.stop(case, result)
 
     async def _patiently(self, case: Case, wait: Coroutine[Any, Any, T]) -> T:
-        """Wait, but give the case its row when its caller leaves with an answer, and give up when the caller is gone."""
+        """Wait, but give the case its row when its caller leaves with an answer, and give up when nobody waits."""
         if case.row is not None:
             return await wait
         waiting = asyncio.ensure_future(wait)
@@ -267,7 +275,7 @@ def cannot_record(error: CannotRecordError) -> Exception:
     """The ledger cannot keep it, so it is not done."""
     return refuse(
         ErrorCode.CANNOT_RECORD,
-        f"The ledger cannot record now ({error.reason}), so nothing was sent. Ask again when it can; `status` shows its health.",
+        f"The ledger cannot record now ({error.reason}), so nothing was sent. Ask again later; see `status`.",
         reason=error.reason,
     )
 

@@ -23,7 +23,7 @@ class Settings:
     duplicate_window_s: float = 900
     lease_s: float = 30
     reads_before: bool = False
-    show_locked: bool = False
+    everything_listed: bool = False
     proposal_valid_s: float = 86_400
     execute_within_s: float = 900
     pending_max: int = 20

@@ -103,8 +103,13 @@ class Sweeper:
             self._doors.carry_on(mine)
 
     async def _take(self, call_id: str) -> TakenOver | None:
-        at, owner_id = self._parts.clock.now(), self._parts.ledger.owner_id
-        return await self._parts.ledger.record(lambda: take_over(call_id, owner_id, at))
+        parts = self._parts
+        at, owner_id = parts.clock.now(), parts.ledger.owner_id
+        row = await parts.ledger.record(lambda: get_call(call_id))
+        carried_on = row is not None and row.state == "queued" and (row.by_decision or row.sent == "unknown")
+        if row is None or (carried_on and parts.catalogue.get(row.tool, row.version) is None):
+            return None
+        return await parts.ledger.record(lambda: take_over(call_id, owner_id, at))
 
     def _serve(self, row: CallRow) -> None:
         if self._parts.catalogue.get(row.tool, row.version) is not None:

@@ -188,7 +188,10 @@ class PlainView:
 
     def wire(self) -> JsonObject:
         """As the wire has it."""
-        return self.body | ({"error": self.error.wire()} if self.error else {})
+        shown: JsonObject = dict(self.body)
+        if self.error is not None:
+            shown["error"] = self.error.wire()
+        return shown
 
 
 def how_to_decide(row: ApprovalRow) -> str:
@@ -243,7 +246,7 @@ def error_of(row: CallRow) -> ErrorView | None:
 
 
 def evidence_of(row: CallRow) -> JsonObject | None:
-    """`evidence` of a recorded call: what is known of the sending, from where, and never to be trusted as instructions."""
+    """`evidence` of a recorded call: what is known of its sending and from where; never to be taken as instructions."""
     if row.dispatched_at is None:
         return None
     said: JsonObject = json.loads(row.evidence) if row.evidence else {}

@@ -7,7 +7,7 @@ not all ask at once. A waiter with several keys is first when it is first in eac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,7 +23,7 @@ class Place:
         self.woken = asyncio.Event()
 
     async def turn(self) -> None:
-        """Come back when something about the keys may have changed: in this process, or after a short while in others."""
+        """Come back when something about the keys may have changed, here or, a little later, in other processes."""
         try:
             async with asyncio.timeout(POLL_S):
                 await self.woken.wait()
@@ -39,7 +39,7 @@ class WaitingRoom:
         self._queues: dict[str, list[tuple[Place, bool]]] = {}
 
     @contextmanager
-    def place(self, tenant: str, keys: Sequence[str]) -> Iterator[Place]:
+    def place(self, tenant: str, keys: Sequence[str]) -> Generator[Place]:
         """A place at the end of the queue of each key, for as long as the block runs."""
         named = [(f"{tenant}\0{key.removeprefix(SHARED)}", key.startswith(SHARED)) for key in keys]
         place = Place(named)

@@ -81,7 +81,7 @@ class App:
 
 @asynccontextmanager
 async def open_app(
-    config_path: Path, *, role: str = "embedded", clock: Clock | None = None
+    config_path: Path | str, *, role: str = "embedded", clock: Clock | None = None
 ) -> AsyncGenerator[App, None]:
     """Open everything that a configuration names, and close it in order.
 
@@ -94,7 +94,7 @@ async def open_app(
         ConfigError: the configuration, or a tool module that it names, cannot be used.
         LedgerError: the ledger cannot be opened.
     """
-    config = load(config_path)
+    config = load(Path(config_path))
     catalogue = Catalogue()
     register_modules(config, catalogue)
     policy = policy_of(config)
@@ -190,7 +190,7 @@ def _parts(
         duplicate_window_s=config.server.duplicate_window_s,
         lease_s=config.ledger.lease_s,
         reads_before=config.ledger.reads == "before",
-        show_locked=config.server.show_locked,
+        everything_listed=config.server.visibility == "all",
         proposal_valid_s=config.approvals.valid_s,
         execute_within_s=config.approvals.execute_within_s,
         pending_max=config.approvals.pending_max,

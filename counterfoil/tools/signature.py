@@ -10,7 +10,7 @@ import json
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, NoReturn, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
@@ -221,7 +221,7 @@ def _output_type(annotation: Any) -> Any:  # noqa: ANN401 (an annotation is any 
 
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:  # noqa: ANN401 (an annotation is any object)
-    return TypeAdapter(Annotated[annotation, Field()])
+    return TypeAdapter(cast("Any", Annotated)[annotation, Field()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Ran:
     err: str
 
     @property
-    def answer(self) -> Any:  # noqa: ANN401 (any JSON value)
+    def answer(self) -> Any:
         """The one JSON document on stdout."""
         return json.loads(self.out)
 

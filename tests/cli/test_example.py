@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -218,3 +219,55 @@ def test_people_see_the_same_facts_without_json(command: Command) -> None:
     assert "awaiting_approval" in shown
     assert "shop_refund" in command("approvals", "list").out
     assert "Unresolved calls" in command("status").out
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_hides_in_the_arguments_is_shown_to_whoever_decides(command: Command) -> None:
+    approval = command("call", "shop_refund", '{"order_id": "ord_1\\u202e", "amount": 1}', "--json").answer["approval"]
+    shown = command("approvals", "show", approval["approval_id"]).out
+    assert "ord_1<U+202E>" in shown
+    assert "\u202e" not in shown
+    assert "probe" in shown
+
+
+def test_ctrl_c_ends_a_waiting_call_with_130(shop: Path) -> None:
+    (shop / "example_tools.py").write_text(SLOW_TOOL)
+    with subprocess.Popen(
+        [sys.executable, "-m", "counterfoil", "call", "slow", "--json"],
+        cwd=shop,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if b"slow runs" in line:
+                    break
+            process.send_signal(signal.SIGINT)
+            assert process.wait(LIMIT_S) == 130
+        finally:
+            process.kill()
+
+
+SLOW_TOOL = '''
+import asyncio
+import sys
+
+from counterfoil import tool
+
+
+@tool(effect="read")
+async def slow() -> str:
+    """Take a minute."""
+    sys.stderr.write("slow runs\\n")
+    sys.stderr.flush()
+    await asyncio.sleep(60)
+    return "done"
+
+
+@tool(effect="destructive")
+async def shop_refund(order_id: str, amount: float) -> str:
+    """Named by the policy's tests."""
+    return order_id
+'''

@@ -93,8 +93,12 @@ def test_no_arguments_are_an_empty_object() -> None:
 
 
 def test_order_spacing_stated_defaults_and_ten_point_zero_make_no_other_digest() -> None:
-    texts = [b'{"older_than":0,"filter":{"tag":"x","flag":true}}', b' { "filter" : {"flag":true, "tag":"\\u0078"} } ',
-             b'{"filter":{"tag":"x","flag":true},"older_than":0.0}', b'{"filter":{"tag":"x","flag":true},"older_than":0e5}']  # fmt: skip
+    texts = [
+        b'{"older_than":0,"filter":{"tag":"x","flag":true}}',
+        b' { "filter" : {"flag":true, "tag":"\\u0078"} } ',
+        b'{"filter":{"tag":"x","flag":true},"older_than":0.0}',
+        b'{"filter":{"tag":"x","flag":true},"older_than":0e5}',
+    ]
     assert len({digest(PURGE, parse(text)) for text in texts}) == 1
     assert digest(PURGE, {"older_than": 10.0}) == digest(PURGE, {"older_than": 10}) != digest(PURGE, {"older_than": 11})
 
@@ -222,14 +226,14 @@ def test_references_that_go_round_on_one_value_are_refused_or_ignored() -> None:
     assert refusal(schema, {"x": {}}).problems
 
 
-def _deep() -> Any:  # noqa: ANN401 (made up of lists)
+def _deep() -> Any:
     value: Any = []
     for _ in range(1000):
         value = [value]
     return value
 
 
-def _bomb() -> Any:  # noqa: ANN401 (made up of lists)
+def _bomb() -> Any:
     value: Any = []
     for _ in range(60):
         value = [value, value]
@@ -295,7 +299,7 @@ ARGUMENTS: st.SearchStrategy[Any] = st.fixed_dictionaries(
 
 @settings(deadline=None, max_examples=300)
 @given(ARGUMENTS | JSON)
-def test_whatever_comes_is_refused_or_equal_to_what_was_sent_and_effective_twice_is_the_same(value: Any) -> None:  # noqa: ANN401 (drawn)
+def test_whatever_comes_is_refused_or_equal_to_what_was_sent_and_effective_twice_is_the_same(value: Any) -> None:
     try:
         made = effective(NUMBERS, value)
     except InvalidArgumentsError as error:

@@ -23,6 +23,7 @@ NO_WRITES = Policy([Rule(id="no", verdict=Verdict.DENY, effect=Effect.WRITE, sub
 
 class Hands:
     hard_deadline = False
+    blocking = False
 
     async def ready(self) -> None:
         """Always ready."""
@@ -184,6 +185,14 @@ class TestSight:
         assert with_it.categories(BOB, policy) == without.categories(BOB, policy) == {"orders": 2}
         assert with_it.search("refund", BOB, policy).unmatched == ["refund"]
         assert with_it.categories(ALICE, OPEN) == {"orders": 3}
+
+    def test_callers_of_equal_scopes_differ_where_policy_tells_them_apart(self) -> None:
+        catalogue = self.catalogue()
+        carol = Principal("a", "carol", scopes=frozenset({"orders:refund"}))
+        bob = replace(carol, subject="bob")
+        assert catalogue.search("refund", bob, NO_WRITES).hits == []
+        assert [name for name, _ in catalogue.search("refund", carol, NO_WRITES).hits] == ["orders_refund"]
+        assert catalogue.search("refund", bob, NO_WRITES).hits == []
 
     def test_list_search_and_sight_agree_for_everyone(self) -> None:
         catalogue = self.catalogue()

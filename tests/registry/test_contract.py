@@ -42,15 +42,15 @@ def keys_of(a: str, b: JsonObject) -> list[str]:
     return [f"order:{a}", f"order:{a}"]
 
 
-def with_gate(**changes: Any) -> Contract:  # noqa: ANN401 (fields of several types)
+def with_gate(**changes: Any) -> Contract:
     return replace(BASE, gate=replace(BASE.gate, **changes))
 
 
-def with_recovery(**changes: Any) -> Contract:  # noqa: ANN401 (as above)
+def with_recovery(**changes: Any) -> Contract:
     return replace(BASE, recovery=replace(BASE.recovery, **changes))
 
 
-def with_limits(**changes: Any) -> Contract:  # noqa: ANN401 (as above)
+def with_limits(**changes: Any) -> Contract:
     return replace(BASE, limits=replace(BASE.limits, **changes))
 
 

@@ -40,11 +40,18 @@ class TestRate:
         for first, over in zip(starts, starts[count:], strict=False):
             assert over >= first + per_s
 
+    def test_a_wait_is_enough_to_the_last_bit(self) -> None:
+        state = RateState(Rate(1, 38.6))
+        state.take(17.5)
+        assert state.take(23.13 + state.retry_after(23.13)) == 0.0
+
     def test_a_clock_that_steps_back_never_lets_more_through(self) -> None:
         state = RateState(Rate(2, 10.0))
         state.take(100.0)
         state.take(50.0)
         assert state.take(61.0) > 0
+        state.take(110.0)
+        assert state.take(105.0) > 0
 
     @pytest.mark.parametrize("rate", [Rate(0, 1.0), Rate(1, 0.0), Rate(1, float("inf"))])
     def test_a_rate_that_makes_no_sense_is_refused(self, rate: Rate) -> None:
@@ -124,3 +131,7 @@ class TestBreaker:
         for n in range(ACTORS_MAX + 10):
             self.fail(breaker, 7, actor=ME._replace(subject=str(n)))
         assert len(breaker) == ACTORS_MAX
+        self.fail(breaker, 8, 9, 10, 11, actor=ME._replace(subject="10"))
+        for n in range(ACTORS_MAX - 1):
+            self.fail(breaker, 12, actor=ME._replace(tenant="b", subject=str(n)))
+        assert breaker.blocked_until(ME._replace(subject="10"), "d", 12)

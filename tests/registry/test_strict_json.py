@@ -30,7 +30,7 @@ def refusal(data: bytes, bounds: Bounds | None = None) -> StrictJsonError:
 
 @settings(deadline=None)
 @given(VALUES, st.booleans(), st.sampled_from([None, 1]))
-def test_every_json_value_is_read_as_it_was_written(value: JsonValue, ascii_only: bool, indent: int | None) -> None:  # noqa: FBT001 (drawn)
+def test_every_json_value_is_read_as_it_was_written(value: JsonValue, ascii_only: bool, indent: int | None) -> None:
     assert parse(json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode()) == value
 
 
@@ -99,6 +99,7 @@ def test_integers_stay_exact_and_escaped_pairs_become_one_character() -> None:
 def test_depth_is_bounded_exactly_and_strings_do_not_count() -> None:
     assert parse(b"[" * 64 + b"]" * 64)
     assert parse(b'["' + b"[{" * 500 + b'", "\\"[[[[", "\\\\"' + b",[]" * 100 + b"]")
+    assert parse(b'["' + b"[" * 200_000 + b'\\"[' * 3 + b'","' + b"," * 200_000 + b'"]', Bounds(nodes=3))
     assert refusal(b'{"a":' * 65 + b"1" + b"}" * 65).path == "/a" * 64
     assert refusal(b'{"p":[1,2,' + b'[{"k":' * 40 + b"1" + b"}]" * 40 + b"]}").path.startswith("/p/2/0/k/0/k")
     assert parse(b"[" + b",".join([b"[{}]"] * 5000) + b"]", Bounds(depth=3))

@@ -96,7 +96,7 @@ def test_an_empty_file_has_the_defaults_of_the_reference() -> None:
 def test_every_supported_key_is_read(whole: Configuration) -> None:
     first, second = whole.policy
     assert (first.effect, first.assurance, first.approvers) == (
-        (Effect.DESTRUCTIVE,),
+        Effect.DESTRUCTIVE,
         Assurance.SECOND_PERSON,
         ("os:ann", "bob"),
     )
@@ -215,7 +215,7 @@ def test_an_absolute_ledger_stays_where_it_is() -> None:
         ("[runs]\nauthority_s = inf", 2, "runs", "runs.authority_s", "finite", None),
     ],
 )
-def test_a_wrong_value_is_named_with_table_key_and_line(  # noqa: PLR0913, PLR0917 (the columns of the table)
+def test_a_wrong_value_is_named_with_table_key_and_line(
     text: str, line: int, table: str, key: str, says: str, nearest: str | None
 ) -> None:
     (problem,) = problems_of(text)

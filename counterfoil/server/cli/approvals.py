@@ -46,7 +46,7 @@ def show_all(invocation: Invocation, *, pending_only: bool) -> int:
         return [view.wire() for view in await app.runtime.approvals(pending_only=pending_only)]
 
     views = with_app(invocation, use)
-    Screen.of(invocation).answer({"approvals": views}, render.approvals_table(views))
+    Screen.of(invocation).answer({"approvals": views}, render.approvals_list(views))
     return Exit.DONE
 
 

@@ -16,6 +16,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...registry.request import CallRequest
+from ...runtime.approvals import Decider
 from . import render
 from .answer import exit_of_call, exit_of_reconcile, part, parts
 from .arguments import parse_json
@@ -105,9 +106,7 @@ def status(invocation: Invocation, call_id: str | None, wait_s: float) -> int:
     """Show one call, or what is open."""
 
     async def use(app: App) -> Exit:
-        view = await app.runtime.status(
-            app.local, **_named(call_id), after_seq=0 if call_id else None, offset=None, wait_s=wait_s
-        )
+        view = await app.runtime.status(app.local, **_named(call_id), wait_s=wait_s)
         wire = await _shown(app, invocation, view, _one if call_id else _open)
         if view.is_error:
             return Exit.NO
@@ -121,8 +120,6 @@ def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
     word.check()
     output = None if word.output is None else parse_json(word.output.encode("utf-8", "surrogateescape"), "--output")
 
-    from ...runtime.approvals import Decider  # noqa: PLC0415 (only a person's word needs it)
-
     async def use(app: App) -> Exit:
         view = await app.runtime.reconcile(
             app.local,
@@ -132,7 +129,6 @@ def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
             output=output,
             external_reference=word.external_reference,
             then=word.then,
-            expected_version=None,
             person=Decider(account(), "same_user", "cli") if word.resolution else None,
         )
         wire = await _shown(app, invocation, view, render.call_panel)
@@ -172,7 +168,7 @@ def _open(view: Mapping[str, Any]) -> RenderableType:
     server = part(view, "server")
     return Group(
         Text("Waiting for a decision", style="bold"),
-        render.approvals_table(parts(view, "pending")),
+        render.approvals_list(parts(view, "pending")),
         Text("\nUnresolved calls", style="bold"),
         *(unresolved or [Text("None: the outcome of every call is known.")]),
         Text(f"\nLedger: {server.get('ledger')} {server.get('reason') or ''}".rstrip(), style="dim"),

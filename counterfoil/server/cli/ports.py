@@ -9,10 +9,10 @@ from ...canonical import JsonObject, JsonValue
 from ...registry.contract import Contract
 from ...registry.principal import Principal
 from ...registry.request import CallRequest
+from ...runtime.approvals import Decider
 
 if TYPE_CHECKING:
     from ...registry.policy import Policy
-    from ...runtime.approvals import Decider
     from ..config import Configuration
 
 DecisionWord = Literal["approve", "reject"]
@@ -49,8 +49,6 @@ class Runtime(Protocol):
         *,
         call_id: str | None,
         run_id: str | None,
-        after_seq: int | None,
-        offset: int | None,
         wait_s: float,
     ) -> View:
         """One call with its events, or what is open."""
@@ -67,7 +65,6 @@ class Runtime(Protocol):
         output: JsonValue,
         external_reference: str | None,
         then: str | None,
-        expected_version: int | None,
         person: Decider | None,
     ) -> View:
         """Find out what happened, or record a person's word."""
@@ -80,7 +77,7 @@ class Runtime(Protocol):
         ...
 
     async def approvals(self, *, pending_only: bool) -> Sequence[View]:
-        """Every proposal of the ledger."""
+        """Everybody's proposals."""
         ...
 
     async def approval(self, approval_id: str) -> View:

@@ -5,6 +5,7 @@ These take the wire form of a view, so that a person and a program are shown the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,6 +23,15 @@ _STYLES: Final = {
     "destructive": "red", "ambiguous": "yellow", "awaiting_reconciliation": "yellow", "awaiting_approval": "yellow",
     "pending": "yellow", "retryable_failure": "yellow", "partial": "yellow", "unknown": "yellow", "write": "yellow",
 }  # fmt: skip
+
+
+_UNTOLD: Final = frozenset(
+    {
+        *("run_id", "seq", "type", "at", "call_id", "tenant"),  # the line or its heading has them
+        *("commitment", "args_digest", "output", "expires_at", "execute_until", "client", "route"),  # `--json` has them
+    }
+)
+_LONG_HEX: Final = re.compile(r"([0-9a-f]{8})[0-9a-f]{24,}")
 
 
 def word(value: object) -> Text:
@@ -44,6 +54,15 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
 def data(value: object) -> Text:
     """A JSON value, readable."""
     return Text(visible_json(value), overflow="fold")
+
+
+def headed(heading: str, text: str) -> Table:
+    """A short heading and a text that wraps beside it."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=9, style="bold cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(heading, Text(visible(text)))
+    return grid
 
 
 def call_panel(view: View) -> RenderableType:
@@ -73,9 +92,8 @@ def call_panel(view: View) -> RenderableType:
     if view.get("truncated"):
         parts += [Text("output is larger than shown", style="dim"), data(view["truncated"])]
     title = f"{view.get('tool')} {view.get('version') or ''}".strip()
-    return Panel(
-        Group(*parts), title=Text(visible(title)), subtitle=Text(visible(str(view.get("call_id")))), expand=False
-    )
+    subtitle = Text(visible(str(view["call_id"]))) if view.get("call_id") else None
+    return Panel(Group(*parts), title=Text(visible(title)), subtitle=subtitle, expand=False)
 
 
 def _dry_run_panel(view: View) -> RenderableType:
@@ -97,10 +115,7 @@ def _error_line(error: View | None) -> Text | None:
 def _approval_line(approval: View | None) -> Text | None:
     if not approval:
         return None
-    how = f"  {approval['how']}" if approval.get("how") else ""
-    return Text(
-        visible(f"{approval.get('approval_id')} needs {approval.get('assurance')}: {approval.get('reason')}{how}")
-    )
+    return Text(visible(f"{approval.get('approval_id')} needs {approval.get('assurance')}: {approval.get('reason')}"))
 
 
 def _evidence_line(evidence: View) -> Text | None:
@@ -125,25 +140,32 @@ def timeline(events: Iterable[View]) -> Table:
     return table
 
 
-_SAID: Final = frozenset({"run_id", "seq", "type", "at", "call_id", "tenant"})  # the line or its heading has them
-
-
 def _brief(content: View) -> str:
-    simple = ((name, value) for name, value in content.items() if not isinstance(value, dict | list))
-    return visible(
-        ", ".join(f"{name}={value}" for name, value in simple if name not in _SAID and value not in (None, ""))
+    simple = {
+        name: value for name, value in content.items() if not isinstance(value, dict | list) and value not in (None, "")
+    }
+    told = (f"{name}={value}" for name, value in simple.items() if name not in _UNTOLD)
+    return _LONG_HEX.sub(r"\1…", visible(", ".join(told)))
+
+
+def approvals_list(views: Iterable[View]) -> RenderableType:
+    """What waits for a decision, two lines each, so that an id can be copied whole at any width."""
+    lines = [line for view in views for line in _approval_lines(view)]
+    return Group(*lines) if lines else Text("Nothing waits for a decision.")
+
+
+def _approval_lines(view: View) -> Iterable[Text]:
+    names = ("approval_id", "state", "effect", "tool")
+    yield Text("  ").join(word(view.get(name)) for name in names)
+    asked = (
+        f"  asked by {view.get('requester')}, needs {view.get('assurance')}, expires {_second(view.get('expires_at'))}"
     )
+    yield Text(visible(asked), style="dim")
 
 
-def approvals_table(views: Iterable[View]) -> RenderableType:
-    """What waits for a decision, one line each."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("approval", "state", "tool", "effect", "asked by", "needs", "expires"):
-        table.add_column(heading, overflow="fold")
-    for view in views:
-        names = ("approval_id", "state", "tool", "effect", "requester", "assurance", "expires_at")
-        table.add_row(*(word(view.get(name)) for name in names))
-    return table if table.row_count else Text("Nothing waits for a decision.")
+def _second(at: object) -> str:
+    """An RFC 3339 time, to the second."""
+    return f"{str(at)[:19]}Z".replace("T", " ")
 
 
 def approval_panel(view: View, arguments: object, recovery: str | None) -> RenderableType:
@@ -159,7 +181,7 @@ def approval_panel(view: View, arguments: object, recovery: str | None) -> Rende
             ("rule", _rule_line(part(view, "rule"))),
             ("needs", view.get("assurance")),
             ("call", view.get("call_id")),
-            ("expires", view.get("expires_at")),
+            ("expires", _second(view.get("expires_at"))),
             (
                 "decided",
                 f"by {decided.get('by')}, {decided.get('strength')}, via {decided.get('via')}" if decided else None,

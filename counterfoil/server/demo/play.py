@@ -18,9 +18,8 @@ from mcp import Client, MCPError
 from rich.console import RenderableType
 from rich.text import Text
 
-from ..cli.answer import View, part
-from ..cli.render import timeline
-from ..cli.visible import visible
+from ..cli.answer import View, part, parts
+from ..cli.render import headed, timeline
 from .order_facts import KILLED_ORDER, LOST_ORDER
 from .orders import Fault
 from .stage import PlayError, Stage, set_stage
@@ -156,13 +155,13 @@ class _Scenes:
 
     def line(self, title: str, proves: str) -> None:
         """One scene in one line."""
-        self.say(Text.assemble((f"{title:<10}", "bold cyan"), visible(proves)))
+        self.say(headed(title, proves))
 
     async def _searched(self, client: Client) -> str:
         found = await ask(client, "tool_search", query="refund a late order")
-        digests = {match["name"]: match["schema_digest"] for match in found["matches"]}
+        digests = {match["name"]: match["schema_digest"] for match in parts(found, "matches")}
         if "orders_refund" not in digests:
-            raise PlayError(f"the search for a refund found {list(digests)}")
+            raise PlayError(f"the search for a refund found {list(digests)} {found.get('error') or ''}")
         self.digest = digests["orders_refund"]
         return f"'refund a late order' finds orders_refund, one of {len(digests)} matches; its schema was in no list."
 
@@ -252,8 +251,9 @@ async def _count(stage: Stage, lost: _Lost, events: list[View], *, killed: bool,
 
 
 def _tell(say: Say, result: Result, seconds: float, keep: Path | None) -> None:
-    say(Text.assemble(("Count     ", "bold cyan"), f"the order service's own database: {result.effects} and "
-        f"{result.second_effects} refunds, from {result.requests[0]} and {result.requests[1]} requests."))  # fmt: skip
+    asked = f"{result.requests[0]} and {result.requests[1]} requests"
+    made = f"{result.effects} and {result.second_effects} refunds"
+    say(headed("Count", f"the order service's own database: {made}, from {asked}."))
     say("")
     say(Text(f"What the ledger has of {result.call_id}", style="bold"))
     say(timeline(result.events))

@@ -85,9 +85,14 @@ class Stage:
         async with httpx2.AsyncClient(base_url=self.orders_url, trust_env=False, timeout=ANSWER_LIMIT_S) as client:
             (await client.post("/faults", json={"kind": fault, "seconds": seconds})).raise_for_status()
 
-    def client(self) -> Client:
-        """A real MCP client; entering it starts our server as its child over stdio."""
-        return Client(self._transport(), read_timeout_seconds=ANSWER_LIMIT_S)
+    @asynccontextmanager
+    async def client(self) -> AsyncGenerator[Client, None]:
+        """A real MCP client, which starts our server as its child over stdio."""
+        try:
+            async with Client(self._transport(), read_timeout_seconds=ANSWER_LIMIT_S) as client:
+                yield client
+        except ExceptionGroup as group:  # the client's task groups wrap what a scene raised
+            raise _leaf(group) from group
 
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any, None]:
@@ -141,6 +146,12 @@ class Stage:
         if process.returncode != 0:
             raise PlayError(f"{said} ended with {process.returncode}: {output.decode()}{log.decode()}")
         return json.loads(output)
+
+
+def _leaf(error: Exception) -> Exception:
+    if isinstance(error, ExceptionGroup):
+        return _leaf(cast("ExceptionGroup[Exception]", error).exceptions[0])
+    return error
 
 
 @asynccontextmanager
