@@ -182,7 +182,8 @@ def conclude(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
 
 def release(row: CallRow, at: int) -> Fact[None]:
     """A settled call lets go of its resources, and its key's retention begins."""
-    yield from change(_RELEASE, of=row.call_id)
+    if row.resource_keys:
+        yield from change(_RELEASE, of=row.call_id)
     if row.key is not None:
         yield from start_retention(row, at)
 

@@ -194,7 +194,7 @@ class Desk:
             "pending": [view.wire() for view in pending],
             "unresolved": [(await self._viewer.view(row)).wire() for row in unresolved],
             "calls": [brief(row) for row in recent],
-            "undelivered": lost[0].n if lost else 0,
+            "undelivered": len(lost),
             "server": {"ledger": health.state, "reason": health.reason, "wal_bytes": health.wal_bytes},
         }
         return PlainView(body)
