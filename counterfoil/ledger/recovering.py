@@ -199,7 +199,7 @@ def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
         return None
     if not (yield from owner_lives(owner_id)):
         return None
-    return (yield from touch(row, EventType.TAKEN_OVER, at, {"to": owner_id}, owner_id=owner_id))
+    return (yield from touch(row, EventType.CLAIMED, at, {"to": owner_id}, owner_id=owner_id))
 
 
 def note_probe(call_id: str, revision: int, answer: str, probe_call_id: str, at: int) -> Fact[CallRow | None]:
