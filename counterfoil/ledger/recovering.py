@@ -15,6 +15,7 @@ from ..canonical import JsonObject
 from .admission import owner_lives
 from .bookkeeping import Delivery, mark_delivered
 from .events import EventType
+from .evidence import RULED_OUT
 from .rows import SELECT_ATTEMPT, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
 from .sql import Fact, Sql, change, fetch, one
@@ -111,6 +112,17 @@ _CLOSE_ORPHANED: Sql[Any] = Sql(
         ),
     )
     .values(request_open=0)
+)
+
+
+_RULE_OUT: Sql[Any] = Sql(
+    update(attempts)
+    .where(
+        attempts.c.call_id == bindparam("of"),
+        attempts.c.late.is_(None),
+        or_(attempts.c.outcome.is_(None), attempts.c.outcome == "ambiguous", attempts.c.sent == "unknown"),
+    )
+    .values(outcome=RULED_OUT)
 )
 
 
@@ -237,6 +249,15 @@ def note_word(call_id: str, revision: int, word: JsonObject, at: int) -> Fact[Ca
     if row is None or row.revision != revision:
         return None
     return (yield from touch(row, EventType.RESOLVED, at, word))
+
+
+def rule_out(call_id: str, revision: int, at: int) -> Fact[CallRow | None]:
+    """The attempts that nobody knew of are established to have had no effect, for good; None if the call moved."""
+    row = yield from get_call(call_id)
+    if row is None or row.revision != revision:
+        return None
+    yield from change(_RULE_OUT, of=call_id)
+    return (yield from touch(row, EventType.RESOLVED, at, {"attempts": RULED_OUT}))
 
 
 def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject) -> Fact[CallRow | None]:
