@@ -1,0 +1,179 @@
+"""A real server in a child process, and a real MCP client over its stdin and stdout, with the child in the test's hands.
+
+The SDK's own transport hides the process; this one keeps every line that the server wrote, its stderr and its exit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import Client
+from mcp.shared.message import SessionMessage
+from mcp.types import CallToolResult, TextContent, jsonrpc_message_adapter
+
+ANSWER_LIMIT_S: Final = 30.0
+END_LIMIT_S: Final = 10.0
+_LONGEST_LINE: Final = 64 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Served:
+    """One server and its client."""
+
+    process: asyncio.subprocess.Process
+    log: Path
+    lines: list[bytes] = field(default_factory=list[bytes])
+    _client: Client | None = None
+    _digests: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def client(self) -> Client:
+        """The SDK's client."""
+        assert self._client is not None, "inside `serving`"
+        return self._client
+
+    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """`tool_call` with the digest that a search gives; the call view. `timeout_s` is the client's own patience."""
+        if tool not in self._digests:
+            found = (await self.base("tool_search", names=[tool], detail="brief"))["matches"]
+            self._digests[tool] = found[0]["schema_digest"] if found else "00000000"
+        wait_s = more.pop("wait_s", ANSWER_LIMIT_S)
+        return await self.base(
+            "tool_call",
+            name=tool, arguments=dict(arguments or {}), schema_digest=self._digests[tool], wait_s=wait_s, **more,
+        )  # fmt: skip
+
+    async def base(self, base_tool: str, /, *, timeout_s: float = ANSWER_LIMIT_S + 5, **arguments: Any) -> dict[str, Any]:
+        """Call a base tool; its structured content."""
+        return view_of(await self.client.call_tool(base_tool, arguments, read_timeout_seconds=timeout_s))
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until it is gone: no handler runs, nothing is flushed."""
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        await self.ended()
+
+    def terminate(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+    def close_input(self) -> None:
+        """The end of its stdin."""
+        cast("asyncio.StreamWriter", self.process.stdin).close()
+
+    async def ended(self, limit_s: float = END_LIMIT_S) -> int:
+        """Wait until the process is gone; its exit code."""
+        ends = asyncio.get_running_loop().time() + limit_s
+        while self.process.returncode is None:  # `wait` also waits for children that hold its pipes
+            if asyncio.get_running_loop().time() > ends:
+                raise TimeoutError(f"the server lives on: {self.stderr}")
+            await asyncio.sleep(0.005)
+        return self.process.returncode
+
+    @property
+    def stderr(self) -> str:
+        """What it wrote to stderr so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+def view_of(result: CallToolResult) -> dict[str, Any]:
+    """The structured content of a result; it says the same as the text block."""
+    assert isinstance(result.structured_content, dict), result
+    first = result.content[0]
+    assert isinstance(first, TextContent), result
+    assert json.loads(first.text) == result.structured_content
+    return result.structured_content
+
+
+@asynccontextmanager
+async def serving(
+    program: Sequence[str], env: Mapping[str, str], folder: Path, *, mode: Literal["auto", "legacy"] = "auto"
+) -> AsyncGenerator[Served, None]:
+    """Start a server and connect; at the end its stdin is closed, and it is killed if that does not end it."""
+    log = folder / "server.log"
+    with log.open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *program,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors,
+            cwd=folder, env=dict(env), limit=_LONGEST_LINE,
+        )  # fmt: skip
+    served = Served(process, log)
+    connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+    over = asyncio.Event()
+    holding = asyncio.create_task(_hold(served, mode, connected, over))
+    try:
+        await asyncio.wait({holding, connected}, return_when=asyncio.FIRST_COMPLETED)
+        served._client = connected.result() if connected.done() else await _failed(holding, served)
+        yield served
+    finally:
+        over.set()
+        await asyncio.wait({holding}, timeout=END_LIMIT_S)
+        await _end(served)
+        holding.cancel()
+
+
+async def _hold(
+    served: Served, mode: Literal["auto", "legacy"], connected: asyncio.Future[Client], over: asyncio.Event
+) -> None:
+    """Keep the client open in a task of its own, so that a test's failure is not wrapped in the SDK's groups."""
+    async with Client(_transport(served), read_timeout_seconds=ANSWER_LIMIT_S, mode=mode) as client:
+        connected.set_result(client)
+        await over.wait()
+
+
+async def _failed(holding: asyncio.Task[None], served: Served) -> Client:
+    await served.ended()
+    raise AssertionError(f"the server did not start: {served.stderr}") from holding.exception()
+
+
+@asynccontextmanager
+async def _transport(served: Served) -> AsyncGenerator[Any, None]:
+    into, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, out_of = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as group, read_stream, write_stream:
+        group.start_soon(_read, served, into)
+        group.start_soon(_write, served, out_of)
+        yield read_stream, write_stream
+        group.cancel_scope.cancel()
+
+
+async def _read(served: Served, into: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    stdout = cast("asyncio.StreamReader", served.process.stdout)
+    async with into:
+        while line := await stdout.readline():
+            served.lines.append(line)
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError as error:
+                await into.send(error)
+            else:
+                await into.send(SessionMessage(message))
+
+
+async def _write(served: Served, out_of: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    stdin = cast("asyncio.StreamWriter", served.process.stdin)
+    async with out_of:
+        async for item in out_of:
+            line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            with suppress(ConnectionError):  # a server that is gone is seen at its stdout
+                stdin.write(line.encode() + b"\n")
+                await stdin.drain()
+
+
+async def _end(served: Served) -> None:
+    if served.process.returncode is None:
+        served.close_input()
+        try:
+            await served.ended()
+        except TimeoutError:
+            await served.kill()
+            raise
