@@ -1,4 +1,4 @@
-"""A real server in a child process, and a real MCP client over its stdin and stdout, with the child in the test's hands.
+"""A real server in a child process, and a real MCP client over its stdin and stdout; the child is in the test's hands.
 
 The SDK's own transport hides the process; this one keeps every line that the server wrote, its stderr and its exit.
 """
@@ -21,7 +21,9 @@ from mcp.shared.message import SessionMessage
 from mcp.types import CallToolResult, TextContent, jsonrpc_message_adapter
 
 ANSWER_LIMIT_S: Final = 30.0
+LONGEST_WAIT_S: Final = 25.0
 END_LIMIT_S: Final = 10.0
+Mode = Literal["auto", "legacy"]
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
@@ -32,29 +34,32 @@ class Served:
     process: asyncio.subprocess.Process
     log: Path
     lines: list[bytes] = field(default_factory=list[bytes])
-    _client: Client | None = None
+    connected: asyncio.Future[Client] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     _digests: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def client(self) -> Client:
         """The SDK's client."""
-        assert self._client is not None, "inside `serving`"
-        return self._client
+        return self.connected.result()
 
-    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """`tool_call` with the digest that a search gives; the call view. `timeout_s` is the client's own patience."""
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any] | None = None, *, patience_s: float = ANSWER_LIMIT_S,
+        wait_s: float = LONGEST_WAIT_S, **more: object,
+    ) -> dict[str, Any]:  # fmt: skip
+        """`tool_call` with the digest that a search gives; the call view."""
         if tool not in self._digests:
-            found = (await self.base("tool_search", names=[tool], detail="brief"))["matches"]
+            found = (await self.base("tool_search", {"names": [tool], "detail": "brief"}))["matches"]
             self._digests[tool] = found[0]["schema_digest"] if found else "00000000"
-        wait_s = more.pop("wait_s", ANSWER_LIMIT_S)
-        return await self.base(
-            "tool_call",
-            name=tool, arguments=dict(arguments or {}), schema_digest=self._digests[tool], wait_s=wait_s, **more,
-        )  # fmt: skip
+        stated = {"name": tool, "arguments": dict(arguments or {}), "schema_digest": self._digests[tool]}
+        return await self.base("tool_call", stated, patience_s=patience_s, wait_s=wait_s, **more)
 
-    async def base(self, base_tool: str, /, *, timeout_s: float = ANSWER_LIMIT_S + 5, **arguments: Any) -> dict[str, Any]:
-        """Call a base tool; its structured content."""
-        return view_of(await self.client.call_tool(base_tool, arguments, read_timeout_seconds=timeout_s))
+    async def base(
+        self, base_tool: str, arguments: Mapping[str, Any] | None = None, /, *, patience_s: float = ANSWER_LIMIT_S,
+        **more: object,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Call a base tool; its structured content. `patience_s` is the client's own time-out, when it cancels."""
+        stated = {**(arguments or {}), **more}
+        return view_of(await self.client.call_tool(base_tool, stated, read_timeout_seconds=patience_s))
 
     async def kill(self) -> None:
         """SIGKILL, and wait until it is gone: no handler runs, nothing is flushed."""
@@ -87,16 +92,17 @@ class Served:
 
 def view_of(result: CallToolResult) -> dict[str, Any]:
     """The structured content of a result; it says the same as the text block."""
-    assert isinstance(result.structured_content, dict), result
+    content = cast("object", result.structured_content)
+    assert isinstance(content, dict), result
     first = result.content[0]
     assert isinstance(first, TextContent), result
-    assert json.loads(first.text) == result.structured_content
-    return result.structured_content
+    assert json.loads(first.text) == content
+    return cast("dict[str, Any]", content)
 
 
 @asynccontextmanager
 async def serving(
-    program: Sequence[str], env: Mapping[str, str], folder: Path, *, mode: Literal["auto", "legacy"] = "auto"
+    program: Sequence[str], env: Mapping[str, str], folder: Path, *, mode: Mode = "auto"
 ) -> AsyncGenerator[Served, None]:
     """Start a server and connect; at the end its stdin is closed, and it is killed if that does not end it."""
     log = folder / "server.log"
@@ -107,32 +113,27 @@ async def serving(
             cwd=folder, env=dict(env), limit=_LONGEST_LINE,
         )  # fmt: skip
     served = Served(process, log)
-    connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
-    holding = asyncio.create_task(_hold(served, mode, connected, over))
+    holding = asyncio.create_task(_hold(served, mode, over))
     try:
-        await asyncio.wait({holding, connected}, return_when=asyncio.FIRST_COMPLETED)
-        served._client = connected.result() if connected.done() else await _failed(holding, served)
+        either: list[asyncio.Future[Any]] = [holding, served.connected]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not served.connected.done():
+            await served.ended()
+            raise AssertionError(f"the server did not start: {served.stderr}") from holding.exception()
         yield served
     finally:
         over.set()
-        await asyncio.wait({holding}, timeout=END_LIMIT_S)
-        await _end(served)
+        await asyncio.wait([holding], timeout=END_LIMIT_S)
         holding.cancel()
+        await _end(served)
 
 
-async def _hold(
-    served: Served, mode: Literal["auto", "legacy"], connected: asyncio.Future[Client], over: asyncio.Event
-) -> None:
+async def _hold(served: Served, mode: Mode, over: asyncio.Event) -> None:
     """Keep the client open in a task of its own, so that a test's failure is not wrapped in the SDK's groups."""
     async with Client(_transport(served), read_timeout_seconds=ANSWER_LIMIT_S, mode=mode) as client:
-        connected.set_result(client)
+        served.connected.set_result(client)
         await over.wait()
-
-
-async def _failed(holding: asyncio.Task[None], served: Served) -> Client:
-    await served.ended()
-    raise AssertionError(f"the server did not start: {served.stderr}") from holding.exception()
 
 
 @asynccontextmanager

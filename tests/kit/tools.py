@@ -1,4 +1,4 @@
-"""The kit's tools, registered as anybody's are: a configuration names this module. What they do to the world stands in W.
+"""The kit's tools, registered as anybody's are: a configuration names this module. What they do stands in W.
 
 The address of W comes from the environment. Every handler marks `asked` when it begins and `done` once its effect is
 there; a held one waits in between (see `World`).
@@ -33,7 +33,7 @@ class Count(BaseModel):
     effects: int
 
 
-async def act(ref: str, key: str | None = None, **data: Any) -> Outcome[Effect]:
+async def act(ref: str, key: str | None = None, **data: object) -> Outcome[Effect]:
     """One request to the far side: what `arm` says for this reference happens, in this order."""
     world = World.here()
     world.mark(ref, "asked")
@@ -79,13 +79,13 @@ async def kit_echo(value: JsonValue) -> JsonValue:
 
 
 @tool(effect="read", open_world=False)
-async def kit_emit(ref: Ref) -> Any:
+async def kit_emit(ref: Ref) -> Any:  # noqa: ANN401 (whatever the test wants)
     """Give back the payload that `arm(ref, payload=TEXT)` set, read as Python's lenient JSON (NaN, lone surrogates)."""
     return json.loads(World.here().switches(ref)["payload"])
 
 
 @tool(effect="write")
-async def kit_emit_write(ref: Ref) -> Any:
+async def kit_emit_write(ref: Ref) -> Any:  # noqa: ANN401 (as above)
     """As `kit_emit`, after an effect."""
     await act(ref)
     return json.loads(World.here().switches(ref)["payload"])
@@ -97,7 +97,8 @@ async def kit_write(ref: Ref, amount: int = 10, note: str | None = None) -> Outc
     return await act(ref, amount=amount, note=note)
 
 
-def _seen(ref: str, amount: int = 10) -> list[str]:
+def _seen(ref: str, amount: int) -> list[str]:
+    del amount
     World.here().mark(ref, "admitted")
     return [f"ref:{ref}"]
 

@@ -1,5 +1,5 @@
-"""A folder with a configuration, and the product opened on it: as a real server behind a real client, in process, or once
-at the command line. Whatever is started here is ended here, by its own id; every wait has its limit.
+"""A folder with a configuration, and the product opened on it: as a real server behind a real client, in process, or
+once at the command line. Whatever is started here is ended here, by its own id; every wait has its limit.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from counterfoil.runtime.clock import Clock
 from counterfoil.server.app import App, open_app
-from tests.kit.served import Served, serving
+from tests.kit.served import Mode, Served, serving
 from tests.kit.world import VARIABLE, World
 
 ROOT: Final = Path(__file__).parents[2]
@@ -76,14 +76,14 @@ class Workshop:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process that uses the kit needs."""
-        return {VARIABLE: str(self.world.path), "PYTHONPATH": str(ROOT)}
+        """What a process that uses the kit needs; bytecode is kept, or each start compiles everything anew."""
+        return {VARIABLE: str(self.world.path), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
 
     @asynccontextmanager
     async def serve(
         self,
         *,
-        mode: Literal["auto", "legacy"] = "auto",
+        mode: Mode = "auto",
         env: dict[str, str] | None = None,
         command: list[str] | None = None,
     ) -> AsyncGenerator[Served, None]:
@@ -121,7 +121,7 @@ class Workshop:
         return Commanded(process.returncode, stdout, stderr.decode())
 
     @contextmanager
-    def _named_world(self) -> Iterator[None]:
+    def _named_world(self) -> Generator[None]:
         before = os.environ.get(VARIABLE)
         os.environ[VARIABLE] = str(self.world.path)
         try:
@@ -142,6 +142,6 @@ class Commanded:
     stderr: str
 
     @property
-    def answer(self) -> Any:
+    def answer(self) -> Any:  # noqa: ANN401 (any JSON value)
         """Its JSON."""
         return json.loads(self.stdout)

@@ -1,4 +1,4 @@
-"""W, the outside world: an append-only list of effects in an SQLite file of its own, counted there and never in the product.
+"""W, the outside world: an append-only list of effects in an SQLite file of its own, counted only there.
 
 Every process that knows its path may use it: the test, the server's tools, their children. Switches per `ref` say how
 the far side behaves; marks say how far somebody came, so that a test waits for a fact and never for a time.
@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,8 @@ _LOOK_S: Final = 0.01
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS effects (n INTEGER PRIMARY KEY, ref TEXT NOT NULL, key TEXT, data TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS marks (n INTEGER PRIMARY KEY, ref TEXT NOT NULL, what TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS switches (ref TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (ref, name));
+CREATE TABLE IF NOT EXISTS switches (ref TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+                                     PRIMARY KEY (ref, name));
 """
 
 
@@ -54,7 +55,7 @@ class World:
 
     # The far side.
 
-    def append(self, ref: str, key: str | None = None, **data: Any) -> int:
+    def append(self, ref: str, key: str | None = None, **data: object) -> int:
         """Make one effect, in one transaction; a key that was seen before makes none. The effect's number."""
         honours = not self.switches(ref).get("ignores_keys", False)
         with self._changing() as connection:
@@ -100,7 +101,7 @@ class World:
         """How far anybody came, in order."""
         return [row[0] for row in self._rows("SELECT what FROM marks WHERE ref = ? ORDER BY n", ref)]
 
-    def arm(self, ref: str, **switches: Any) -> None:
+    def arm(self, ref: str, **switches: object) -> None:
         """Set switches; those not named stay."""
         with self._changing() as connection:
             connection.executemany(
@@ -131,7 +132,7 @@ class World:
             return connection.execute(statement, values).fetchall()
 
     @contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
+    def _changing(self) -> Generator[sqlite3.Connection]:
         with closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
