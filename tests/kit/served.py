@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,18 +20,18 @@ from mcp import Client
 from mcp.shared.message import SessionMessage
 from mcp.types import CallToolResult, TextContent, jsonrpc_message_adapter
 
+from tests.kit.process import END_LIMIT_S, Started
+
 ANSWER_LIMIT_S: Final = 30.0
 LONGEST_WAIT_S: Final = 25.0
-END_LIMIT_S: Final = 10.0
 Mode = Literal["auto", "legacy"]
-_LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class Served:
     """One server and its client."""
 
-    process: asyncio.subprocess.Process
+    process: Started
     log: Path
     lines: list[bytes] = field(default_factory=list[bytes])
     connected: asyncio.Future[Client] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -63,26 +63,23 @@ class Served:
 
     async def kill(self) -> None:
         """SIGKILL, and wait until it is gone: no handler runs, nothing is flushed."""
-        with suppress(ProcessLookupError):
-            self.process.kill()
-        await self.ended()
+        self.process.signal(signal.SIGKILL)
+        await self.process.ended()
 
     def terminate(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send a signal."""
-        self.process.send_signal(number)
+        self.process.signal(number)
 
     def close_input(self) -> None:
         """The end of its stdin."""
-        cast("asyncio.StreamWriter", self.process.stdin).close()
+        self.process.stdin.close()
 
     async def ended(self, limit_s: float = END_LIMIT_S) -> int:
         """Wait until the process is gone; its exit code."""
-        ends = asyncio.get_running_loop().time() + limit_s
-        while self.process.returncode is None:  # `wait` also waits for children that hold its pipes
-            if asyncio.get_running_loop().time() > ends:
-                raise TimeoutError(f"the server lives on: {self.stderr}")
-            await asyncio.sleep(0.005)
-        return self.process.returncode
+        try:
+            return await self.process.ended(limit_s)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; it said: {self.stderr}") from None
 
     @property
     def stderr(self) -> str:
@@ -101,17 +98,8 @@ def view_of(result: CallToolResult) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def serving(
-    program: Sequence[str], env: Mapping[str, str], folder: Path, *, mode: Mode = "auto"
-) -> AsyncGenerator[Served, None]:
-    """Start a server and connect; at the end its stdin is closed, and it is killed if that does not end it."""
-    log = folder / "server.log"
-    with log.open("ab") as errors:
-        process = await asyncio.create_subprocess_exec(
-            *program,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors,
-            cwd=folder, env=dict(env), limit=_LONGEST_LINE,
-        )  # fmt: skip
+async def serving(process: Started, log: Path, *, mode: Mode = "auto") -> AsyncGenerator[Served, None]:
+    """Connect to a server that was started; at the end its stdin is closed, and it is killed if that is not its end."""
     served = Served(process, log)
     over = asyncio.Event()
     holding = asyncio.create_task(_hold(served, mode, over))
@@ -148,9 +136,8 @@ async def _transport(served: Served) -> AsyncGenerator[Any, None]:
 
 
 async def _read(served: Served, into: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-    stdout = cast("asyncio.StreamReader", served.process.stdout)
     async with into:
-        while line := await stdout.readline():
+        while line := await served.process.stdout.readline():
             served.lines.append(line)
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -161,7 +148,7 @@ async def _read(served: Served, into: MemoryObjectSendStream[SessionMessage | Ex
 
 
 async def _write(served: Served, out_of: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    stdin = cast("asyncio.StreamWriter", served.process.stdin)
+    stdin = served.process.stdin
     async with out_of:
         async for item in out_of:
             line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -171,10 +158,11 @@ async def _write(served: Served, out_of: MemoryObjectReceiveStream[SessionMessag
 
 
 async def _end(served: Served) -> None:
-    if served.process.returncode is None:
-        served.close_input()
-        try:
-            await served.ended()
-        except TimeoutError:
-            await served.kill()
-            raise
+    served.close_input()
+    try:
+        await served.ended()
+    except TimeoutError:
+        await served.kill()
+        raise
+    finally:
+        served.process.close()

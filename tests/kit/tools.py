@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from typing import Annotated, Any
 
@@ -97,15 +98,15 @@ async def kit_write(ref: Ref, amount: int = 10, note: str | None = None) -> Outc
     return await act(ref, amount=amount, note=note)
 
 
-def _seen(ref: str, amount: int) -> list[str]:
+def _seen(ref: str, on: str, amount: int) -> list[str]:
     del amount
     World.here().mark(ref, "admitted")
-    return [f"ref:{ref}"]
+    return [f"on:{on or ref}"]
 
 
 @tool(effect="write", resources=_seen)
-async def kit_write_on(ref: Ref, amount: int = 10) -> Outcome[Effect]:
-    """As `kit_write`, on a named resource; marks `admitted` before its dispatch is recorded."""
+async def kit_write_on(ref: Ref, on: str = "", amount: int = 10) -> Outcome[Effect]:  # noqa: ARG001 (a resource)
+    """As `kit_write`, on a named resource (else its own); marks `admitted` before its dispatch is recorded."""
     return await act(ref, amount=amount)
 
 
@@ -196,3 +197,28 @@ async def kit_fail_write(ref: Ref, message: str = "no") -> None:
     """Do it, then raise."""
     await act(ref)
     raise ValueError(message)
+
+
+async def _ask_far_side(what: str, ref: str) -> Outcome[Effect]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.kit.far_side", what, ref, stdout=asyncio.subprocess.PIPE
+    )
+    answer, _ = await process.communicate()
+    if not answer:
+        raise ConnectionError(f"the far side ended with {process.returncode} and gave no answer")
+    said = json.loads(answer)
+    if "error" in said:
+        return Outcome.permanent(said["error"])
+    return Outcome.success(Effect(ref=ref, number=said["number"]))
+
+
+@tool(effect="write", resources=["ref:{ref}"])
+async def kit_far_write(ref: Ref) -> Outcome[Effect]:
+    """Have it done by a child process, which may die before or after it."""
+    return await _ask_far_side("write", ref)
+
+
+@tool(effect="read", retry={"attempts": 2, "backoff_s": 0.01, "least_s": 0})
+async def kit_far_read(ref: Ref) -> Outcome[Effect]:
+    """Have it counted by a child process, which may die."""
+    return await _ask_far_side("read", ref)

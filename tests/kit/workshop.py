@@ -7,8 +7,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
-from collections.abc import AsyncGenerator, Generator
+import secrets
+import signal
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,11 @@ from typing import Any, Final
 
 from counterfoil.runtime.clock import Clock
 from counterfoil.server.app import App, open_app
+from tests.kit.book import Book
+from tests.kit.process import ROOT, Started, start
 from tests.kit.served import Mode, Served, serving
 from tests.kit.world import VARIABLE, World
 
-ROOT: Final = Path(__file__).parents[2]
 COMMAND_LIMIT_S: Final = 30.0
 LEASE_S: Final = 2
 """Short, so that a restart waits little for a killed server."""
@@ -74,6 +76,15 @@ class Workshop:
         """The ledger's file."""
         return self.folder / "ledger" / "kit.db"
 
+    async def overview(self, app: App) -> dict[str, Any]:
+        """`status` without an id, as the configuration's principal sees it."""
+        return (await app.runtime.status(app.local)).wire()
+
+    @property
+    def book(self) -> Book:
+        """The ledger's file, from outside."""
+        return Book(self.ledger)
+
     @property
     def environment(self) -> dict[str, str]:
         """What a process that uses the kit needs; bytecode is kept, or each start compiles everything anew."""
@@ -85,13 +96,24 @@ class Workshop:
         *,
         mode: Mode = "auto",
         env: dict[str, str] | None = None,
-        command: list[str] | None = None,
+        program: Sequence[str] = (),
     ) -> AsyncGenerator[Served, None]:
-        """A real server as a child, and a real MCP client of it."""
-        program = command or [sys.executable, "-m", "counterfoil", "serve", "--config", str(self.config)]
-        surroundings = os.environ | self.environment | (env or {})
-        async with serving(program, surroundings, self.folder, mode=mode) as served:
+        """A real server as a child, and a real MCP client of it. `program` starts it from nothing, not as a fork."""
+        process = await self.start("serve", "--config", str(self.config), env=env, program=program)
+        async with serving(process, self.log, mode=mode) as served:
             yield served
+
+    async def start(
+        self, *arguments: str, env: dict[str, str] | None = None, program: Sequence[str] = (), log: Path | None = None
+    ) -> Started:
+        """Start `counterfoil ARGUMENTS` in a process of its own, which is the caller's to end; see `process.start`."""
+        surroundings = os.environ | self.environment | (env or {})
+        return await start(arguments, surroundings, self.folder, log or self.log, program=program)
+
+    @property
+    def log(self) -> Path:
+        """What servers write to stderr."""
+        return self.folder / "server.log"
 
     @asynccontextmanager
     async def open(self, *, clock: Clock | None = None, role: str = "embedded") -> AsyncGenerator[App, None]:
@@ -102,23 +124,22 @@ class Workshop:
 
     async def command(self, *arguments: str, env: dict[str, str] | None = None) -> Commanded:
         """Run one `counterfoil` command with `--json` in a process of its own."""
-        return await self.run("-m", "counterfoil", *arguments, "--config", str(self.config), "--json", env=env)
+        return await self.run(*arguments, "--config", str(self.config), "--json", env=env)
 
-    async def run(self, *arguments: str, env: dict[str, str] | None = None) -> Commanded:
-        """Run Python in a process of its own."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *arguments,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            cwd=self.folder, env=os.environ | self.environment | (env or {}),
-        )  # fmt: skip
+    async def run(
+        self, *arguments: str, env: dict[str, str] | None = None, program: Sequence[str] = ()
+    ) -> Commanded:  # fmt: skip
+        """Run `counterfoil ARGUMENTS` to its end, with nothing on its stdin."""
+        log = self.folder / f"command-{secrets.token_hex(4)}.log"
+        process = await self.start(*arguments, env=env, program=program, log=log)
+        process.stdin.close()
         try:
-            stdout, stderr = await asyncio.wait_for(process.communicate(), COMMAND_LIMIT_S)
+            stdout = await asyncio.wait_for(process.stdout.read(), COMMAND_LIMIT_S)
+            code = await process.ended()
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        assert process.returncode is not None
-        return Commanded(process.returncode, stdout, stderr.decode())
+            process.signal(signal.SIGKILL)
+            process.close()
+        return Commanded(code, stdout, log.read_text(encoding="utf-8", errors="replace"))
 
     @contextmanager
     def _named_world(self) -> Generator[None]:
