@@ -93,7 +93,8 @@ def settle(
     handler_ended: bool = True,
     refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
-    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then.
+    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then, unless somebody
+    has asked for the call to stop.
 
     Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
     """
@@ -105,7 +106,7 @@ def settle(
     yield from _end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
     for charge, amount in refunds:
         yield from give_back(charge, amount)
-    if retry_at is not None:
+    if retry_at is not None and row.cancel_requested_at is None:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}
         changes = {"not_before": retry_at, "sent": "no", "outcome": None}
         return Settled((yield from move(row, Move.RETRY, EventType.RETRIED, settlement.at, data, **changes)))
