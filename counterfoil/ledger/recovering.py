@@ -211,7 +211,7 @@ def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
         return None
     if not (yield from owner_lives(owner_id)):
         return None
-    return (yield from touch(row, EventType.TAKEN_OVER, at, {"to": owner_id}, owner_id=owner_id))
+    return (yield from touch(row, EventType.CLAIMED, at, {"to": owner_id}, owner_id=owner_id))
 
 
 def note_probe(call_id: str, revision: int, answer: str, probe_call_id: str, at: int) -> Fact[CallRow | None]:
@@ -263,7 +263,7 @@ def rule_out(call_id: str, revision: int, at: int) -> Fact[CallRow | None]:
 def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject) -> Fact[CallRow | None]:
     """Queue an unresolved call to be sent again, because a rule says that it is safe; None if it moved meanwhile.
 
-    It stays unresolved for everybody else until the next attempt has settled.
+    It stays unresolved for everybody else until the next attempt has settled. An earlier wish to stop it is over.
     """
     row = yield from get_call(call_id)
     if row is None or row.revision != revision or row.state not in UNRESOLVED:
@@ -280,6 +280,7 @@ def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject)
             sent="unknown",
             outcome=None,
             code=None,
+            cancel_requested_at=None,
         )
     )
 
@@ -305,6 +306,7 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
             code=None,
             message=None,
             request_open=1,
+            cancel_requested_at=None,
         )
     )
 

@@ -92,7 +92,8 @@ def settle(
     handler_ended: bool = True,
     refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
-    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then.
+    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then, unless somebody
+    has asked for the call to stop.
 
     That this attempt had no effect settles nothing while an earlier one may have had its own: the call stays unresolved.
     Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
@@ -106,7 +107,7 @@ def settle(
     for charge, amount in refunds:
         yield from give_back(charge, amount)
     doubt = earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=generation)
-    if retry_at is not None:
+    if retry_at is not None and row.cancel_requested_at is None:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}
         sent = "unknown" if doubt or settlement.happened is None else "no"
         changes = {"not_before": retry_at, "sent": sent, "outcome": None}
@@ -205,7 +206,8 @@ def conclude(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
 
 def release(row: CallRow, at: int) -> Fact[None]:
     """A settled call lets go of its resources, and its key's retention begins."""
-    yield from change(_RELEASE, of=row.call_id)
+    if row.resource_keys:
+        yield from change(_RELEASE, of=row.call_id)
     if row.key is not None:
         yield from start_retention(row, at)
 
