@@ -48,7 +48,7 @@ def state_of(shop: Workshop, tool: str) -> tuple[Any, ...]:
 
 
 async def restarted_and_listed(shop: Workshop) -> None:
-    """After a restart nothing is under way, the read was interrupted, the write is done or unknown, nothing ran again."""
+    """After a restart nothing is under way, the read was interrupted, the write done or unknown, and nothing ran again."""
     async with shop.open() as app:
         overview = await shop.overview(app)
     assert shop.book.under_way() == []
@@ -89,14 +89,12 @@ async def test_one_signal_refuses_new_calls_lets_those_in_flight_end_and_leaves_
 
 @pytest.mark.promise("DUR-05")
 async def test_what_ends_within_the_grace_is_answered_and_settled(tmp_path: Path) -> None:
-    shop = Workshop.new(tmp_path, head={"server": "grace_s = 20"})
+    shop = Workshop.new(tmp_path, head={"server": "grace_s = 4"})
     async with busy(shop) as (served, write):
         served.close_input()
         shop.world.release("w")
         assert (await write)["outcome"] == "success"
-        served.terminate()
-        served.terminate()
-        await served.ended()
+        assert await served.ended() == 0
     await restarted_and_listed(shop)
     assert state_of(shop, "kit_write_on") == ("settled", "success", "yes")
 
