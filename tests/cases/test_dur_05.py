@@ -48,7 +48,7 @@ def state_of(shop: Workshop, tool: str) -> tuple[Any, ...]:
 
 
 async def restarted_and_listed(shop: Workshop) -> None:
-    """After a restart nothing is under way, the read was interrupted, the write done or unknown, and nothing ran again."""
+    """After a restart nothing is under way, the read was interrupted, the write done or unknown, nothing ran again."""
     async with shop.open() as app:
         overview = await shop.overview(app)
     assert shop.book.under_way() == []
