@@ -43,7 +43,8 @@ async def status(app: App, call_id: str) -> dict[str, Any]:
     return (await app.runtime.status(app.local, call_id=call_id)).wire()
 
 
-def damaged(error: Any, call_id: str, seq: int) -> bool:
+def damaged(view: dict[str, Any], call_id: str, seq: int) -> bool:
+    error = view.get("error")
     return error is not None and call_id in error["message"] and f"event {seq}" in error["message"]
 
 
@@ -61,9 +62,9 @@ async def test_a_damaged_row_of_a_finished_call_closes_that_calls_views_and_no_o
     rows = shop.book.rows("SELECT * FROM events ORDER BY id")
 
     async with shop.open() as app:
-        assert damaged((await status(app, bad))["error"], bad, 1)
+        assert damaged(await status(app, bad), bad, 1)
         replay = (await app.call("kit_write_on", {"ref": "r7"}, idempotency_key="k7")).wire()
-        assert damaged(replay["error"], bad, 1)
+        assert damaged(replay, bad, 1)
         assert replay["output"] is None
         for n, call_id in enumerate(there.done):
             if call_id == bad:
@@ -95,9 +96,9 @@ async def test_a_damaged_row_of_a_waiting_call_lets_nobody_decide_it_and_the_oth
     assert shop.book.change(DAMAGE[how], bad, 1) == 1
 
     async with shop.open() as app:
-        assert damaged((await status(app, bad))["error"], bad, 1)
+        assert damaged(await status(app, bad), bad, 1)
         shown = (await app.runtime.confirm(app.local, approval_id=bad_approval)).wire()
-        assert damaged(shown["error"], bad, 1)
+        assert damaged(shown, bad, 1)
         assert "arguments" not in shown
         assert len((await shop.overview(app))["pending"]) >= 2
     refused = await shop.command("approvals", "approve", bad_approval, "--digest", approval(shop, bad_approval))
@@ -122,7 +123,7 @@ async def test_a_call_that_was_approved_before_its_row_was_damaged_is_not_sent(s
     assert shop.book.call(bad)["state"] == "queued"
     assert shop.book.change(DAMAGE["byte"], bad, 1) == 1
     async with shop.open() as app:
-        assert damaged((await status(app, bad))["error"], bad, 1)
+        assert damaged(await status(app, bad), bad, 1)
         assert (await app.call("kit_write_on", {"ref": "new"})).outcome == "success"
         beat = shop.book.rows("SELECT max(beat) AS beat FROM owners")[0]["beat"]
         while shop.book.rows("SELECT max(beat) AS beat FROM owners")[0]["beat"] < beat + 2:
