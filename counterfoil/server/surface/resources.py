@@ -41,7 +41,7 @@ TEMPLATES: Final = (
         name="artifact",
         title="One artifact",
         uri_template="counterfoil://artifacts/{id}{?offset}",
-        description=f"A large output, in parts: `_meta` has `{NEXT_META}`, null at the end.",
+        description=f"A large output, in parts: `_meta` has `{NEXT_META}` for as long as there is more.",
     ),
 )
 
@@ -91,7 +91,7 @@ class Resources:
         more = len(part) >= self._part_bytes
         text = _text(part, may_be_cut=more)
         used = len(part) if text is None else len(text.encode())
-        meta = {NEXT_META: offset + used if more else None}
+        meta = {NEXT_META: offset + used} if more else None
         if text is not None:
             return TextResourceContents(uri=uri, mime_type="text/plain", text=text, _meta=meta)
         blob = base64.b64encode(part).decode()
