@@ -98,7 +98,7 @@ def _meddle(request: dict[str, Any]) -> None:
     """Around each fact: die before or after it, refuse it as a locked ledger does, or keep its answer back."""
     record = Ledger.record
 
-    async def meddled(self: Ledger, make: Callable[[], Any]) -> Any:  # noqa: ANN401 (as the original)
+    async def meddled(self: Ledger, make: Callable[[], Any]) -> Any:
         code = getattr(make, "__code__", None)  # a partial has none
         names = code.co_names if code is not None else ()
         if request.get("before") in names:
