@@ -172,6 +172,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
         outcome=None,
         code=None,
         message=None,
+        cancel_requested_at=None,
     )
     return Proposed(made, approval)
 

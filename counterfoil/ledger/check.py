@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, func, literal, or_, select
 
+from .evidence import contradicts, late_of, took_effect
 from .migrations import is_whole
 from .place import connect_read_only
+from .rows import AttemptRow
 from .sql import Sql, fetch, run
 from .states import SENT_AND_OPEN, CallState
 from .tables import attempts, calls, events, keys, leases, payload_chunks, payloads
@@ -144,18 +147,23 @@ RULES: Final = (
 )  # fmt: skip
 
 
-class _Late(NamedTuple):
+class _Settled(NamedTuple):
     call_id: str
-    generation: int
+    effect: str
     outcome: str | None
-    late: str
+    sent: str
+    details: str | None
 
 
-SELECT_LATE = Sql(
-    select(_a.call_id, _a.generation, _c.outcome, _a.late)
-    .select_from(attempts.join(calls, and_(_c.call_id == _a.call_id, _settled)))
-    .where(_a.late.is_not(None)),
-    _Late,
+_reported_late = select(literal(1)).where(_a.call_id == _c.call_id, _a.late.is_not(None)).exists()
+SELECT_SETTLED = Sql(
+    select(_c.call_id, _c.effect, _c.outcome, _c.sent, _c.details).where(_settled, _reported_late), _Settled
+)
+SELECT_CROSSINGS = Sql(
+    select(*[_a[name] for name in AttemptRow._fields])
+    .where(_a.call_id.in_(select(_c.call_id).where(_settled, _reported_late)))
+    .order_by(_a.call_id, _a.generation),
+    AttemptRow,
 )
 
 
@@ -191,18 +199,31 @@ def _file(connection: sqlite3.Connection) -> list[Breach]:
 
 
 def _contradictions(connection: sqlite3.Connection) -> list[Breach]:
-    """Settled calls whose late evidence says otherwise; an ambiguous late settlement says nothing."""
+    """Settled calls of which an attempt reported the opposite afterwards."""
+    crossings: defaultdict[str, list[AttemptRow]] = defaultdict(list)
+    for crossing in run(connection, fetch(SELECT_CROSSINGS)):
+        crossings[crossing.call_id].append(crossing)
     breaches: list[Breach] = []
-    for row in run(connection, fetch(SELECT_LATE)):
-        try:
-            said = json.loads(row.late).get("outcome")
-        except (ValueError, AttributeError):
-            said = "unreadable"
-        if said not in (row.outcome, "ambiguous", None):
-            breaches.append(
-                Breach(
-                    "late_agrees", "attempts", f"{row.call_id}/{row.generation}",
-                    f"the call is settled as {row.outcome} and its late settlement says {said}",
-                )
-            )  # fmt: skip
+    for row in run(connection, fetch(SELECT_SETTLED)):
+        for crossing in crossings[row.call_id]:
+            if (said := _against(row, crossing, crossings[row.call_id])) is not None:
+                breaches.append(
+                    Breach(
+                        "late_agrees", "attempts", f"{row.call_id}/{crossing.generation}",
+                        f"the call is settled as {row.outcome} and its late settlement says {said}",
+                    )
+                )  # fmt: skip
     return breaches[:ROWS]
+
+
+def _against(row: _Settled, crossing: AttemptRow, crossings: list[AttemptRow]) -> str | None:
+    """What a late settlement says against the call's own; None if nothing."""
+    is_read = row.effect == "read"
+    try:
+        stated = took_effect(row.outcome, row.sent, is_read=is_read)
+        if stated is None and json.loads(row.details or "{}").get("effect") == "none":
+            stated = False
+        late = late_of(crossing)
+        return str(late["outcome"]) if late and contradicts(stated, crossing, crossings, is_read=is_read) else None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return "unreadable"

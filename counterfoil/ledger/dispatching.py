@@ -31,6 +31,7 @@ from .admission import (
 )
 from .bookkeeping import Delivery, mark_delivered
 from .events import EventType
+from .evidence import answering, earlier_unknown
 from .rows import (
     INSERT_ATTEMPT,
     SELECT_APPROVAL,
@@ -189,8 +190,12 @@ def dispatch_queued(
         return Moved(row)
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
-    if row.generation and (yield from _reported_late(call_id)):
-        return LateFound(row)
+    if row.generation:
+        crossings = yield from fetch(SELECT_ATTEMPTS, call_id=call_id)
+        if answering(row, crossings) is not None:
+            return LateFound(row)
+        if _key_forgotten(row, crossings, attempt.at):
+            return Moved((yield from _give_up_resending(row, attempt.at)))
     approval: ApprovalRow | None = None
     if digest is not None:
         approval = yield from _consumable(row, digest, attempt.at)
@@ -239,9 +244,27 @@ def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved 
     return (yield from _neighbours(who, row.resource_keys, mine=row.call_id))
 
 
-def _reported_late(call_id: str) -> Fact[bool]:
-    crossings = yield from fetch(SELECT_ATTEMPTS, call_id=call_id)
-    return any(crossing.late is not None for crossing in crossings)
+def _key_forgotten(row: CallRow, crossings: Sequence[AttemptRow], at: int) -> bool:
+    """An attempt may have had its effect, and the far side no longer keeps the key that would make another harmless."""
+    unknown = earlier_unknown(row, crossings, before=row.generation + 1)
+    return unknown and at >= crossings[0].dispatched_at + row.key_retention
+
+
+def _give_up_resending(row: CallRow, at: int) -> Fact[CallRow]:
+    return (
+        yield from move(
+            row,
+            Move.LOSE,
+            EventType.LOST,
+            at,
+            {"why": "its key is past its retention"},
+            outcome="ambiguous",
+            code="ambiguous",
+            message="It waited so long to be sent again that the far side may have forgotten its key. Whether the first "
+            "attempt happened is still not known.",
+            by_decision=0,
+        )
+    )
 
 
 def _consumable(row: CallRow, digest: str, at: int) -> Fact[ApprovalRow | None]:

@@ -15,6 +15,7 @@ from ..canonical import JsonObject
 from .admission import owner_lives
 from .bookkeeping import Delivery, mark_delivered
 from .events import EventType
+from .evidence import RULED_OUT
 from .rows import SELECT_ATTEMPT, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
 from .sql import Fact, Sql, change, fetch, one
@@ -114,6 +115,17 @@ _CLOSE_ORPHANED: Sql[Any] = Sql(
 )
 
 
+_RULE_OUT: Sql[Any] = Sql(
+    update(attempts)
+    .where(
+        attempts.c.call_id == bindparam("of"),
+        attempts.c.late.is_(None),
+        or_(attempts.c.outcome.is_(None), attempts.c.outcome == "ambiguous", attempts.c.sent == "unknown"),
+    )
+    .values(outcome=RULED_OUT)
+)
+
+
 class TakenOver(NamedTuple):
     """A call that was under way under a lost owner, as it is now, and whether its last attempt had no settlement."""
 
@@ -199,7 +211,7 @@ def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
         return None
     if not (yield from owner_lives(owner_id)):
         return None
-    return (yield from touch(row, EventType.TAKEN_OVER, at, {"to": owner_id}, owner_id=owner_id))
+    return (yield from touch(row, EventType.CLAIMED, at, {"to": owner_id}, owner_id=owner_id))
 
 
 def note_probe(call_id: str, revision: int, answer: str, probe_call_id: str, at: int) -> Fact[CallRow | None]:
@@ -239,10 +251,19 @@ def note_word(call_id: str, revision: int, word: JsonObject, at: int) -> Fact[Ca
     return (yield from touch(row, EventType.RESOLVED, at, word))
 
 
+def rule_out(call_id: str, revision: int, at: int) -> Fact[CallRow | None]:
+    """The attempts that nobody knew of are established to have had no effect, for good; None if the call moved."""
+    row = yield from get_call(call_id)
+    if row is None or row.revision != revision:
+        return None
+    yield from change(_RULE_OUT, of=call_id)
+    return (yield from touch(row, EventType.RESOLVED, at, {"attempts": RULED_OUT}))
+
+
 def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject) -> Fact[CallRow | None]:
     """Queue an unresolved call to be sent again, because a rule says that it is safe; None if it moved meanwhile.
 
-    It stays unresolved for everybody else until the next attempt has settled.
+    It stays unresolved for everybody else until the next attempt has settled. An earlier wish to stop it is over.
     """
     row = yield from get_call(call_id)
     if row is None or row.revision != revision or row.state not in UNRESOLVED:
@@ -259,6 +280,7 @@ def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject)
             sent="unknown",
             outcome=None,
             code=None,
+            cancel_requested_at=None,
         )
     )
 
@@ -284,6 +306,7 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
             code=None,
             message=None,
             request_open=1,
+            cancel_requested_at=None,
         )
     )
 

@@ -266,23 +266,24 @@ _SAME_CALL = (
     calls.c.subject == bindparam("subject"),
     calls.c.tool == bindparam("tool"),
 )
+JOINABLE = text("calls.delivered_at IS NULL AND calls.request_open = 0 AND calls.effect != 'read'")
 SELECT_JOINABLE: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
     .where(
         *_SAME_CALL,
         calls.c.args_digest == bindparam("args_digest"),
         calls.c.route == "direct",
-        text("calls.delivered_at IS NULL AND calls.request_open = 0 AND calls.effect != 'read'"),
+        JOINABLE,
     )
     .order_by(calls.c.created_at.desc()),
     CallRow,
 )
-_WAITING = text(
+WAITING = text(
     "(calls.state = 'awaiting_approval' OR calls.state = 'queued'"
     " OR calls.state = 'awaiting_external' OR calls.state = 'awaiting_reconciliation')"
 )
 SELECT_WAITING: Sql[CallRow] = Sql(
-    select(*[calls.c[name] for name in CallRow._fields]).where(*_SAME_CALL, _WAITING).order_by(calls.c.created_at),
+    select(*[calls.c[name] for name in CallRow._fields]).where(*_SAME_CALL, WAITING).order_by(calls.c.created_at),
     CallRow,
 )
 

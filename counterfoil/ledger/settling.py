@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from sqlalchemy import bindparam, delete
 
@@ -17,6 +17,7 @@ from .admission import Duplicate, Neighbours, bind_key, find_duplicate, start_re
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import Charge, give_back
 from .events import EventType
+from .evidence import HAPPENED, answering, contradicts, earlier_unknown
 from .rows import (
     INSERT_ATTEMPT,
     KEEP_LATE,
@@ -33,8 +34,6 @@ from .sealing import Sealed, store
 from .sql import Fact, Sql, change, fetch
 from .states import ENDED, UNRESOLVED, CallState, Move
 from .tables import leases
-
-HAPPENED: Final = frozenset({"success", "no_result", "partial"})
 
 _RELEASE: Sql[Any] = Sql(delete(leases).where(leases.c.call_id == bindparam("of")))
 
@@ -93,8 +92,10 @@ def settle(
     handler_ended: bool = True,
     refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
-    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then.
+    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then, unless somebody
+    has asked for the call to stop.
 
+    That this attempt had no effect settles nothing while an earlier one may have had its own: the call stays unresolved.
     Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
     """
     row = yield from get_call(call_id)
@@ -105,11 +106,34 @@ def settle(
     yield from _end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
     for charge, amount in refunds:
         yield from give_back(charge, amount)
-    if retry_at is not None:
+    doubt = earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=generation)
+    if retry_at is not None and row.cancel_requested_at is None:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}
-        changes = {"not_before": retry_at, "sent": "no", "outcome": None}
+        sent = "unknown" if doubt or settlement.happened is None else "no"
+        changes = {"not_before": retry_at, "sent": sent, "outcome": None}
         return Settled((yield from move(row, Move.RETRY, EventType.RETRIED, settlement.at, data, **changes)))
+    if doubt and settlement.happened is False:
+        return Settled((yield from _stay_unknown(row, generation, settlement)))
     return Settled((yield from conclude(row, settlement)))
+
+
+def _stay_unknown(row: CallRow, generation: int, settlement: Settlement) -> Fact[CallRow]:
+    if settlement.output is not None:
+        yield from store(settlement.output)
+    said = settlement.message or settlement.outcome
+    return (
+        yield from move(
+            row,
+            Move.LOSE,
+            EventType.LOST,
+            settlement.at,
+            _t2(row, generation, settlement),
+            outcome="ambiguous",
+            sent="unknown",
+            code="ambiguous",
+            message=f"Attempt {generation} had no effect ({said}); what became of an earlier one is still not known.",
+        )
+    )
 
 
 def observe(
@@ -182,7 +206,8 @@ def conclude(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
 
 def release(row: CallRow, at: int) -> Fact[None]:
     """A settled call lets go of its resources, and its key's retention begins."""
-    yield from change(_RELEASE, of=row.call_id)
+    if row.resource_keys:
+        yield from change(_RELEASE, of=row.call_id)
     if row.key is not None:
         yield from start_retention(row, at)
 
@@ -195,17 +220,12 @@ def take_late(call_id: str, at: int) -> Fact[CallRow | None]:
     row = yield from get_call(call_id)
     if row is None or not (row.state in UNRESOLVED or (row.state == CallState.QUEUED and row.generation)):
         return None
-    for crossing in reversed((yield from fetch(SELECT_ATTEMPTS, call_id=call_id))):
-        if crossing.late is None:
-            continue
-        late: JsonObject = json.loads(crossing.late)
-        if late["outcome"] == "ambiguous":
-            continue
-        return (yield from _conclude_late(row, late, crossing, at))
-    return None
+    crossing = answering(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)))
+    return None if crossing is None else (yield from _conclude_late(row, crossing, at))
 
 
-def _conclude_late(row: CallRow, late: JsonObject, crossing: AttemptRow, at: int) -> Fact[CallRow]:
+def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]:
+    late: JsonObject = json.loads(crossing.late or "{}")
     settlement = Settlement(
         outcome=str(late["outcome"]),
         sent=str(late["sent"]),
@@ -236,17 +256,19 @@ def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> 
         at=settlement.at,
     )
     row = yield from touch(row, EventType.LATE_SETTLEMENT, settlement.at, late)
-    if _contradicts(row, settlement):
+    crossings = yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)
+    if _contradicts(row, generation, crossings):
         row = yield from _contradict(row, settlement)
     return Superseded(row)
 
 
-def _contradicts(row: CallRow, settlement: Settlement) -> bool:
-    if row.state not in ENDED or row.outcome is None or settlement.happened is None:
+def _contradicts(row: CallRow, generation: int, crossings: Sequence[AttemptRow]) -> bool:
+    if row.state not in ENDED or row.outcome is None:
         return False
     details = json.loads(row.details) if row.details else None
     stated = Settlement(row.outcome, row.sent, 0, details=details).happened
-    return stated is not None and stated != settlement.happened
+    late = next((crossing for crossing in crossings if crossing.generation == generation), None)
+    return late is not None and contradicts(stated, late, crossings, is_read=row.is_read)
 
 
 def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:

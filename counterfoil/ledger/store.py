@@ -150,7 +150,8 @@ class Ledger:
         finally:
             await self.reads.close()
             await self._writer.close()
-            self.presence.release()
+            if ended:
+                self.presence.release()
 
     async def record(self, make: Callable[[], Fact[T]]) -> T:
         """Store one fact; see `Writer.record`."""

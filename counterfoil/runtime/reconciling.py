@@ -219,8 +219,13 @@ class Reconciler:
     async def _send_again(
         self, row: CallRow, contract: Contract | None, why: str, *, fresh: bool = False
     ) -> CallRow | None:
-        """Queue it, or propose it anew where its approval does not cover another sending."""
+        """Queue it, or propose it anew where its approval does not cover another sending.
+
+        What somebody asked to stop is sent again only on a person's word.
+        """
         parts, at = self._parts, self._parts.clock.now()
+        if row.cancel_requested_at is not None and not fresh:
+            return None
         if contract is not None and row.approval_id is not None:
             approval = await self._propose(row, contract, {"why": why, "fresh": fresh})
             if approval is not None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..ledger.admission import Relation
 from ..ledger.approving import join_key
-from ..ledger.bookkeeping import Delivery, mark_delivered, set_request_open
+from ..ledger.bookkeeping import Delivery, mark_delivered, request_cancel, set_request_open
 from ..ledger.errors import CannotRecordError, DamagedChainError, LedgerError
 from ..ledger.recovering import attempt_again
 from ..ledger.rows import ApprovalRow, CallRow
@@ -110,6 +110,7 @@ class Runtime(Desk):
         except asyncio.CancelledError:
             case.listeners = 0
             case.caller_gone()
+            self._note_gone(case)
             self._close_request(case)
             raise
         if view.state is CallState.AWAITING_APPROVAL and request.wait_given and request.wait_s and view.call_id:
@@ -317,6 +318,14 @@ class Runtime(Desk):
             next=follow(case.call_id, "Look at it again in a moment. Do not ask for it a second time."),
             effect=case.row.effect,
         )
+
+    def _note_gone(self, case: Case) -> None:
+        """A read stops with its request; who wanted that, and when, belongs to its record."""
+        row, at = case.row, self._parts.clock.now()
+        if row is None or case.joined or not row.is_read:
+            return
+        by = case.principal.subject
+        self._parts.ledger.record_nowait(lambda: request_cancel(row.call_id, by, "its request was cancelled", at))
 
     def _close_request(self, case: Case) -> None:
         """No request of its subject waits for it any more, and none has seen it settled."""
