@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import insert
 from ..canonical import JsonObject, canonical
 from .errors import DamagedChainError
 from .events import EventType
-from .sql import Fact, Sql, change, fetch, one
+from .sql import Fact, Sql, fetch, one
 from .storable import storable
 from .tables import events
 
@@ -165,11 +165,12 @@ def append(
     """
     if head.at is None:
         new, row = _next(head, tenant, call_id, type, at, data)
-        if head.seq and (yield from change(INSERT_NEXT, **row, last_seq=head.seq)) == 1:
+        row["last_seq"] = head.seq
+        if head.seq and (yield INSERT_NEXT, row) == 1:
             return new
         head = head._replace(at=(yield from _check_last(head)))
     new, row = _next(head, tenant, call_id, type, max(at, head.at or 0), data)
-    yield from change(INSERT_EVENT, **row)
+    yield INSERT_EVENT, row
     return new
 
 
