@@ -93,10 +93,9 @@ def settle(
     handler_ended: bool = True,
     refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
-    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then, unless somebody
-    has asked for the call to stop.
+    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then.
 
-    Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
+    None follows once somebody has asked for the call to stop. Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
     """
     row = yield from get_call(call_id)
     if row is None or row.state != CallState.DISPATCHED or row.generation != generation:
