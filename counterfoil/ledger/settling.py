@@ -92,11 +92,11 @@ def settle(
     handler_ended: bool = True,
     refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
-    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then, unless somebody
-    has asked for the call to stop.
+    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then.
 
-    That this attempt had no effect settles nothing while an earlier one may have had its own: the call stays unresolved.
-    Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
+    That this attempt had no effect settles nothing while an earlier one may have had its own: the call stays
+    unresolved. None follows once somebody has asked for the call to stop. Carried out twice (after a commit whose
+    answer was lost) it changes nothing the second time.
     """
     row = yield from get_call(call_id)
     if row is None or row.state != CallState.DISPATCHED or row.generation != generation:
