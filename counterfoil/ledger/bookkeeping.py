@@ -28,7 +28,7 @@ class Delivery(NamedTuple):
 
 _DELIVERED: Sql[Any] = Sql(
     update(calls)
-    .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None))
+    .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None), calls.c.settled_at.is_not(None))
     .values(delivered_at=bindparam("at"), request_open=0)
 )
 _OPEN: Sql[Any] = Sql(update(calls).where(calls.c.call_id == bindparam("of")).values(request_open=bindparam("open")))

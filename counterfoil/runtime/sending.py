@@ -168,9 +168,9 @@ class Sender:
         try:
             if case.row is not None:
                 call_id = case.call_id
-                siblings = not known.contract.is_read and not known.resources and case.row.route == Route.DIRECT.value
+                siblings, idempotency = _heeds_siblings(case, case.row), known.contract.recovery.idempotency.value
                 return await parts.ledger.record(
-                    lambda: dispatch_queued(call_id, attempt, digest=digest, siblings=siblings)
+                    lambda: dispatch_queued(call_id, attempt, digest=digest, siblings=siblings, idempotency=idempotency)
                 )
             first = first_record(case, parts, attempt.at)
             return await parts.ledger.record(lambda: dispatch_new(first.row, first.who, first.arguments, attempt))
@@ -261,6 +261,15 @@ class Sender:
             return
         case.record(result)
         parts.cases[case.call_id] = case
+
+
+def _heeds_siblings(case: Case, row: CallRow) -> bool:
+    """A first attempt of a non-read tool without resources is held back by unresolved calls of the same tool.
+
+    A further attempt is no new intent: two unresolved siblings would wait for each other for good.
+    """
+    contract = case.known.contract
+    return not (contract.is_read or case.known.resources or row.generation) and row.route == Route.DIRECT.value
 
 
 async def _first(waiting: asyncio.Future[Any], nudged: asyncio.Event) -> None:
