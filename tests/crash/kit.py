@@ -131,7 +131,7 @@ class Server:
         self.owner = self._line()["owner"]
         return self
 
-    def ask(self, do: str, **order: Any) -> int:  # noqa: ANN401 (an order's members)
+    def ask(self, do: str, **order: Any) -> int:
         """Send an order; `answer` waits for what comes of it."""
         self._number += 1
         try:
@@ -149,11 +149,11 @@ class Server:
         assert "raised" not in found, found["raised"]
         return found
 
-    def do(self, do: str, **order: Any) -> dict[str, Any]:  # noqa: ANN401 (an order's members)
+    def do(self, do: str, **order: Any) -> dict[str, Any]:
         """Send an order and wait."""
         return self.answer(self.ask(do, **order))
 
-    def call(self, tool: str, note: str = "n", **more: Any) -> dict[str, Any]:  # noqa: ANN401 (an order's members)
+    def call(self, tool: str, note: str = "n", **more: Any) -> dict[str, Any]:
         """Call one of the tools that take a note."""
         return self.do("call", tool=tool, arguments={"note": note}, **more)
 
@@ -225,7 +225,7 @@ class Forge:
         self._lock = threading.Lock()
         self._made: list[Server] = []
 
-    def fork(self, stage: Stage, **more: Any) -> Server:  # noqa: ANN401 (what `child.live` is told)
+    def fork(self, stage: Stage, **more: Any) -> Server:
         """A server on this stage, not waited for."""
         ours, theirs = socket.socketpair()
         ours.settimeout(LIMIT_S)
@@ -241,7 +241,7 @@ class Forge:
             self._made.append(server)
         return server
 
-    def start(self, stage: Stage, **more: Any) -> Server:  # noqa: ANN401 (what `child.live` is told)
+    def start(self, stage: Stage, **more: Any) -> Server:
         """A server on this stage, open."""
         return self.fork(stage, **more).ready()
 

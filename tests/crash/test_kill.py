@@ -77,9 +77,7 @@ def what_is_known(tool: str, point: str) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("tool", ["plain", "probed", "natural"])
-def test_an_unknown_call_is_not_sent_a_second_time_by_whoever_asks_again(
-    forge: Forge, stage: Stage, tool: str
-) -> None:
+def test_an_unknown_call_is_not_sent_a_second_time_by_whoever_asks_again(forge: Forge, stage: Stage, tool: str) -> None:
     killed_at(forge, stage, tool, "before_effect")
     server = forge.start(stage)
     server.rest()

@@ -37,7 +37,7 @@ async def more_purge(ref: Ref, older_than: int = 0, which: Which | None = None) 
 
 @tool(effect="read", open_world=False)
 async def more_typed(
-    text: str = "", number: int = 0, size: float = 0.0, flag: bool = False, members: dict[str, Any] | None = None  # noqa: FBT001, FBT002
+    text: str = "", number: int = 0, size: float = 0.0, flag: bool = False, members: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Give back arguments of every type."""
     return {"text": text, "number": number, "size": size, "flag": flag, "members": members}
@@ -45,7 +45,7 @@ async def more_typed(
 
 @tool(effect="destructive")
 async def more_typed_purge(
-    ref: Ref, text: str = "", number: int = 0, flag: bool = False, members: dict[str, Any] | None = None  # noqa: FBT001, FBT002
+    ref: Ref, text: str = "", number: int = 0, flag: bool = False, members: dict[str, Any] | None = None
 ) -> int:
     """Take arguments of every type, and do something that cannot be undone."""
     return World.here().append(ref, text=text, number=number, flag=flag, members=members)
@@ -237,7 +237,7 @@ def _at_most_50(amount: int) -> int:
 
 
 @tool(effect="destructive")
-async def more_pay(ref: Ref, amount: int, notify: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
+async def more_pay(ref: Ref, amount: int, notify: bool = True) -> dict[str, Any]:
     """Pay an amount and tell about it."""
     World.here().append(ref, amount=amount, notify=notify)
     return {"amount": amount, "notify": notify}

@@ -12,7 +12,22 @@ from typing import Any, Final, NoReturn
 WAITING: Final = frozenset({"awaiting_approval", "queued", "dispatched", "awaiting_external"})
 WITHOUT_ERROR: Final = frozenset({"success", "no_result", "partial"})
 MEMBERS: Final = frozenset(
-    "call_id tool version state outcome sent output error evidence attempts replayed approval truncated next".split()
+    [
+        "call_id",
+        "tool",
+        "version",
+        "state",
+        "outcome",
+        "sent",
+        "output",
+        "error",
+        "evidence",
+        "attempts",
+        "replayed",
+        "approval",
+        "truncated",
+        "next",
+    ]
 )
 
 

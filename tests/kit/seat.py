@@ -75,7 +75,9 @@ class Seat:
         shown = result.structured_content
         return shown, (result.meta or {}).get(CALL_META, shown)
 
-    async def result(self, name: str, arguments: dict[str, Any], meta: Mapping[str, Any] | None = None) -> CallToolResult:
+    async def result(
+        self, name: str, arguments: dict[str, Any], meta: Mapping[str, Any] | None = None
+    ) -> CallToolResult:
         """One checked result."""
         tools = await self.tools()
         result = await self.client.call_tool(

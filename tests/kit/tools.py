@@ -80,13 +80,13 @@ async def kit_echo(value: JsonValue) -> JsonValue:
 
 
 @tool(effect="read", open_world=False)
-async def kit_emit(ref: Ref) -> Any:  # noqa: ANN401 (whatever the test wants)
+async def kit_emit(ref: Ref) -> Any:
     """Give back the payload that `arm(ref, payload=TEXT)` set, read as Python's lenient JSON (NaN, lone surrogates)."""
     return json.loads(World.here().switches(ref)["payload"])
 
 
 @tool(effect="write")
-async def kit_emit_write(ref: Ref) -> Any:  # noqa: ANN401 (as above)
+async def kit_emit_write(ref: Ref) -> Any:
     """As `kit_emit`, after an effect."""
     await act(ref)
     return json.loads(World.here().switches(ref)["payload"])
@@ -105,7 +105,7 @@ def _seen(ref: str, on: str, amount: int) -> list[str]:
 
 
 @tool(effect="write", resources=_seen)
-async def kit_write_on(ref: Ref, on: str = "", amount: int = 10) -> Outcome[Effect]:  # noqa: ARG001 (a resource)
+async def kit_write_on(ref: Ref, on: str = "", amount: int = 10) -> Outcome[Effect]:
     """As `kit_write`, on a named resource (else its own); marks `admitted` before its dispatch is recorded."""
     return await act(ref, amount=amount)
 

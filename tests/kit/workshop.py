@@ -163,6 +163,6 @@ class Commanded:
     stderr: str
 
     @property
-    def answer(self) -> Any:  # noqa: ANN401 (any JSON value)
+    def answer(self) -> Any:
         """Its JSON."""
         return json.loads(self.stdout)
