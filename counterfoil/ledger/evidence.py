@@ -38,7 +38,7 @@ def is_known(crossing: AttemptRow, *, is_read: bool) -> bool | None:
     """Whether an attempt had its effect, by all that it reported; None if nobody knows."""
     late = late_of(crossing)
     if late is not None:
-        said = took_effect(str(late["outcome"]), str(late["sent"]), is_read=is_read)
+        said = took_effect(str(late["outcome"]), _text(late.get("sent")), is_read=is_read)
         if said is not None:
             return said
     return took_effect(crossing.outcome, crossing.sent, is_read=is_read)
@@ -73,8 +73,12 @@ def earlier_unknown(row: CallRow, crossings: Iterable[AttemptRow], *, before: in
 def contradicts(stated: bool | None, crossing: AttemptRow, crossings: Iterable[AttemptRow], *, is_read: bool) -> bool:
     """True if what is stated of a call and what this attempt reported too late cannot both be so."""
     late = late_of(crossing)
-    said = took_effect(str(late["outcome"]), str(late["sent"]), is_read=is_read) if late is not None else None
+    said = took_effect(str(late["outcome"]), _text(late.get("sent")), is_read=is_read) if late is not None else None
     if said is None or stated is None or said == stated:
         return False
     beside = (other for other in crossings if other.generation != crossing.generation)
     return said or all_without_effect(beside, is_read=is_read)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -24,7 +24,7 @@ from ..registry.limits import Actor
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
-from .answers import closing, in_progress, raw_digest, repeated, unreadable, waits_for_ledger
+from .answers import broken, closing, in_progress, raw_digest, repeated, unreadable, unshown, waits_for_ledger
 from .carrying import Carrier
 from .case import Case
 from .desk import Desk
@@ -38,7 +38,7 @@ from .sending import CallerGoneError, IsDuplicateError, Sender
 from .sweeping import Doors, Sweeper
 from .tasks import Tasks, log_fault
 from .viewing import Viewer, refused_view
-from .views import CallView, ErrorView, follow
+from .views import CallView
 
 log = logging.getLogger("counterfoil.runtime")
 FLUSH_S: Final = 0.05
@@ -88,13 +88,12 @@ class Runtime(Desk):
         if self._ticker is not None:
             self._ticker.cancel()
         await self._tasks.drain(max(0.0, self._grace_ends - self._parts.clock.monotonic()))
-        busy = any(case.running is not None and not case.running.task.done() for case in self._parts.cases.values())
         await self._tasks.cancel()
         try:
             await self._flush()
         except CannotRecordError as error:
             log.warning("the last deliveries were not recorded: %s", error)
-        return not busy and not self._parts.crossed
+        return not self._parts.crossed and not self._parts.handlers
 
     async def call(self, request: CallRequest) -> CallView:
         """Ask for a call. After `wait_s` the answer is how it stands; the call goes on."""
@@ -107,11 +106,15 @@ class Runtime(Desk):
         self._tasks.spawn(self._run(case, self._path.fresh))
         try:
             view = await self._listen(case, request.wait_s)
+        except LedgerError as error:
+            view = self._unread(case, error)
         except asyncio.CancelledError:
             case.listeners = 0
             case.caller_gone()
             self._note_gone(case)
             self._close_request(case)
+            if case.row is None:
+                self._record_closed(case.call_id)  # its T1 may be on its way
             raise
         if view.state is CallState.AWAITING_APPROVAL and request.wait_given and request.wait_s and view.call_id:
             row = await self._follower.until_still(view.call_id, request.wait_s)
@@ -142,7 +145,18 @@ class Runtime(Desk):
 
     def _never_written(self, call_id: str) -> None:
         self._unwritten.pop(call_id, None)
-        self._parts.ledger.record_nowait(lambda: set_request_open(call_id, open_=False))
+        self._record_closed(call_id)
+
+    def _record_closed(self, call_id: str) -> None:
+        """In the order of the requests, and until it is recorded: while it is not, the same call would be a new one."""
+        first = self._parts.ledger.submit(lambda: set_request_open(call_id, open_=False))
+        self._tasks.spawn(self._until_closed(call_id, first))
+
+    async def _until_closed(self, call_id: str, first: Awaitable[None]) -> None:
+        try:
+            await first
+        except CannotRecordError:
+            await self._carrier.keep(call_id, lambda: set_request_open(call_id, open_=False))
 
     async def _run(self, case: Case, work: Callable[[Case], Awaitable[CallView]]) -> None:
         """The task of one call: every end of it is a view for whoever waits."""
@@ -158,10 +172,10 @@ class Runtime(Desk):
             log.error("the record of a call is damaged: %s", error)  # noqa: TRY400 (the place in our code says nothing)
             view = self._damaged(case, error)
         except LedgerError as error:
-            view = self._refused(case, unreadable(error).reason)
+            view = self._unread(case, error)
         except Exception as error:  # noqa: BLE001 (where a request enters: a fault of ours must reach its caller)
             log_fault("a call ended", error)
-            view = self._broken(case)
+            view = self._refused(case, broken().reason) if case.unsent else unshown(case)
         finally:
             self._parts.cases.pop(case.call_id, None)
         if not case.done.done():
@@ -230,7 +244,7 @@ class Runtime(Desk):
     async def _recover(self, row: CallRow) -> None:
         """A restart follows the order once by itself; reads are settled as interrupted instead."""
         try:
-            done = await self._reconciler.after_restart(row)
+            done = await self._reconciler.follow(row)
         except (RefusedError, LedgerError) as error:
             log.warning("%s stays unresolved for now: %s", row.call_id, type(error).__name__)
             return
@@ -304,20 +318,9 @@ class Runtime(Desk):
         view = refused_view(case.request.tool if case.request else "", reason)
         return replace(view, call_id=case.call_id if case.row else None, sent="unknown" if case.row else "no")
 
-    def _broken(self, case: Case) -> CallView:
-        """A fault of ours. After T1 nobody may say that nothing happened: the sweep finds the call and says so."""
-        reason = refuse(ErrorCode.INTERNAL, "Counterfoil failed at this call; its log names the place.").reason
-        if case.row is None or case.row.state not in {CallState.DISPATCHED, CallState.AWAITING_RECONCILIATION}:
-            return refused_view(case.request.tool if case.request else case.known.contract.name, reason)
-        return CallView(
-            tool=case.row.tool,
-            state=CallState.DISPATCHED,
-            call_id=case.call_id,
-            sent="unknown",
-            error=ErrorView(ErrorCode.IN_PROGRESS, "Its outcome is not recorded yet.", retryable=False),
-            next=follow(case.call_id, "Look at it again in a moment. Do not ask for it a second time."),
-            effect=case.row.effect,
-        )
+    def _unread(self, case: Case, error: LedgerError) -> CallView:
+        """The ledger failed: before T1 nothing was sent; after it nobody may say so."""
+        return self._refused(case, unreadable(error).reason) if case.unsent else unshown(case)
 
     def _note_gone(self, case: Case) -> None:
         """A read stops with its request; who wanted that, and when, belongs to its record."""
@@ -329,10 +332,8 @@ class Runtime(Desk):
 
     def _close_request(self, case: Case) -> None:
         """No request of its subject waits for it any more, and none has seen it settled."""
-        row = case.row
-        if row is None or row.effect == Effect.READ.value:
-            return
-        self._parts.ledger.record_nowait(lambda: set_request_open(row.call_id, open_=False))
+        if case.row is not None and case.row.effect != Effect.READ.value:
+            self._record_closed(case.row.call_id)
 
     def _flush_soon(self) -> None:
         self._flushing = None

@@ -103,6 +103,7 @@ class Sender:
                 while place is not None and not parts.waiting.is_first(place):
                     await self._patiently(case, place.turn())
                 slot = await self._slot(case)
+                owner_id = parts.ledger.owner_id
                 try:
                     result = await self._t1(case, digest)
                     if isinstance(result, Dispatched):
@@ -115,7 +116,7 @@ class Sender:
                 slot.release()
                 if isinstance(result, OwnerLapsed) and lapses == 0:
                     lapses += 1
-                    await parts.ledger.renew_owner()
+                    await parts.ledger.renew_owner(owner_id)
                     continue
                 self.stop(case, result)
                 if parts.clock.monotonic() > patience_ends:

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.ledger import store
+from counterfoil.ledger.errors import CannotRecordError, Reason
 from counterfoil.ledger.store import Ledger
 from counterfoil.runtime.approvals import Decider
 from counterfoil.runtime.clock import MICROSECOND, SystemClock
 from counterfoil.server.app import App, open_app
 
-from .world import die
+from .world import die, here
 
 if TYPE_CHECKING:
     import socket
@@ -49,7 +50,7 @@ class Mortal:
         self._left = number
         self._side = side
 
-    def execute(self, sql: str, *parameters: Any) -> Any:
+    def execute(self, sql: str, *parameters: Any) -> Any:  # noqa: ANN401 (the driver's)
         """As the driver's, apart from the end."""
         if sql != "COMMIT":
             return self._connection.execute(sql, *parameters)
@@ -61,7 +62,7 @@ class Mortal:
             die()
         return done
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (the driver's)
         return getattr(self._connection, name)
 
 
@@ -80,32 +81,38 @@ def live(channel: socket.socket, request: dict[str, Any]) -> None:
     logging.basicConfig(level=logging.WARNING)
     if "commit" in request:
         _die_at_commit(request["commit"], request["side"])
-    _die_at_fact(request.get("before"), request.get("after"))
+    _meddle(request)
     asyncio.run(_serve(channel, request))
 
 
 def _die_at_commit(number: int, side: str) -> None:
-    connect: Callable[..., Any] = store._connect  # pyright: ignore[reportPrivateUsage] (the seam)
+    connect: Callable[..., Any] = store._connect  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] (the seam)
 
-    def mortal(*parts: Any) -> Any:
+    def mortal(*parts: Any) -> Any:  # noqa: ANN401 (as the original)
         return Mortal(connect(*parts), number, side)
 
-    store._connect = mortal  # pyright: ignore[reportPrivateUsage] (the seam)
+    store._connect = mortal  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] (the seam)
 
 
-def _die_at_fact(before: str | None, after: str | None) -> None:
+def _meddle(request: dict[str, Any]) -> None:
+    """Around each fact: die before or after it, refuse it as a locked ledger does, or keep its answer back."""
     record = Ledger.record
 
-    async def mortal(self: Ledger, make: Callable[[], Any]) -> Any:
-        names = make.__code__.co_names
-        if before in names:
+    async def meddled(self: Ledger, make: Callable[[], Any]) -> Any:  # noqa: ANN401 (as the original)
+        code = getattr(make, "__code__", None)  # a partial has none
+        names = code.co_names if code is not None else ()
+        if request.get("before") in names:
             die()
+        if request.get("refuse") in names:
+            raise CannotRecordError(Reason.LOCKED, "refused by the test")
         answer = await record(self, make)
-        if after in names:
+        if request.get("after") in names:
             die()
+        if request.get("keep_back") in names:
+            await here().passes("fact")
         return answer
 
-    Ledger.record = mortal  # type: ignore[method-assign,assignment]
+    Ledger.record = meddled  # type: ignore[method-assign,assignment]
 
 
 async def _serve(channel: socket.socket, request: dict[str, Any]) -> None:
@@ -114,14 +121,16 @@ async def _serve(channel: socket.socket, request: dict[str, Any]) -> None:
     reader, writer = await asyncio.open_connection(sock=channel)
     async with open_app(Path(request["config"]), role=request.get("role", "embedded"), clock=clock) as app:
         _say(writer, {"ready": True, "owner": app.ledger.owner_id})
-        tasks: set[asyncio.Task[None]] = set()
+        tasks: dict[int, asyncio.Task[None]] = {}
         while line := await reader.readline():
             order = json.loads(line)
             if order["do"] == "stop":
                 break
-            task = asyncio.create_task(_obey(app, writer, order))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            if order["do"] == "abandon":
+                tasks[order["number"]].cancel()
+                _say(writer, {"id": order["id"]})
+                continue
+            tasks[order["id"]] = asyncio.create_task(_obey(app, writer, order))
     _say(writer, {"ended": True})
     await writer.drain()
 
@@ -158,7 +167,7 @@ async def _answer(app: App, order: dict[str, Any]) -> dict[str, Any]:
 
 async def _at_rest(app: App) -> dict[str, Any]:
     """Wait until no task of the runtime is under way but its ticker."""
-    tasks: set[asyncio.Task[None]] = app.runtime._tasks._tasks  # pyright: ignore[reportPrivateUsage] (to see rest)
+    tasks: set[asyncio.Task[None]] = app.runtime._tasks._tasks  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] (to see rest)
     while len(tasks) > 1:
         await asyncio.sleep(0.002)
     return {}

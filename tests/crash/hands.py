@@ -116,3 +116,10 @@ async def unsure(note: str, call: Call) -> Outcome[dict[str, str]]:
     """Has its effect, and says that it failed in a way that leaves open whether it did."""
     await strike("unsure", note, call)
     return Outcome.retryable("the connection broke", sent="unknown")
+
+
+@tool(effect="destructive", idempotency="keyed", retry={"attempts": 3, "backoff_s": 0.01, "least_s": 0.01})
+async def lost_reply(note: str, call: Call) -> Outcome[dict[str, str]]:
+    """Has its effect, and never learns of it."""
+    await strike("lost_reply", note, call, honours_key=True)
+    return Outcome.ambiguous("the reply was lost")
