@@ -237,16 +237,22 @@ class Sender:
         waiting = asyncio.ensure_future(wait)
         try:
             while not waiting.done():
-                if case.gone and case.row is None:
-                    raise CallerGoneError
-                if case.wants_row and case.row is None:
-                    await self._get_a_row(case)
+                await self._keep_or_give_up(case)
                 await _first(waiting, case.nudged)
                 case.nudged.clear()
             return waiting.result()
-        finally:
-            if not waiting.done():
-                waiting.cancel()
+        except BaseException:
+            waiting.add_done_callback(_give_back)
+            waiting.cancel()
+            raise
+
+    async def _keep_or_give_up(self, case: Case) -> None:
+        if case.row is not None:
+            return
+        if case.gone:
+            raise CallerGoneError
+        if case.wants_row:
+            await self._get_a_row(case)
 
     async def _get_a_row(self, case: Case) -> None:
         parts = self._parts
@@ -271,6 +277,12 @@ def _heeds_siblings(case: Case, row: CallRow) -> bool:
     """
     contract = case.known.contract
     return not (contract.is_read or case.known.resources or row.generation) and row.route == Route.DIRECT.value
+
+
+def _give_back(waiting: asyncio.Future[Any]) -> None:
+    """What a wait brought after it was given up must not stay taken."""
+    if not waiting.cancelled() and waiting.exception() is None and isinstance(slot := waiting.result(), Slot):
+        slot.release()
 
 
 async def _first(waiting: asyncio.Future[Any], nudged: asyncio.Event) -> None:
