@@ -49,6 +49,31 @@ FAILED = Settlement("permanent_failure", "yes", 0, code="tool_failed", details={
 LOST = Settlement("ambiguous", "unknown", 0, code="ambiguous")
 
 
+def call_row(call_id: str, at: int) -> CallRow:
+    """A call that nobody has recorded yet."""
+    return CallRow(
+        call_id=call_id,
+        run_id=call_id,
+        route="direct",
+        tenant="t",
+        subject="me",
+        client="c",
+        scopes="[]",
+        claimed="{}",
+        tool="refund",
+        version="1",
+        schema_digest="d" * 64,
+        effect="write",
+        args_digest="a" * 64,
+        args_payload=f"pay_{call_id}",
+        args_shown="{}",
+        resources="[]",
+        action_id=f"act_{call_id}",
+        key_retention=HOUR,
+        created_at=at,
+    )
+
+
 @dataclass
 class Bench:
     """Makes calls on a ledger, fact by fact."""
@@ -78,27 +103,7 @@ class Bench:
 
     def row(self, **changes: Any) -> CallRow:
         call_id = f"call_{next(self.numbers)}"
-        row = CallRow(
-            call_id=call_id,
-            run_id=call_id,
-            route="direct",
-            tenant="t",
-            subject="me",
-            client="c",
-            scopes="[]",
-            claimed="{}",
-            tool="refund",
-            version="1",
-            schema_digest="d" * 64,
-            effect="write",
-            args_digest="a" * 64,
-            args_payload=f"pay_{call_id}",
-            args_shown="{}",
-            resources="[]",
-            action_id=f"act_{call_id}",
-            key_retention=HOUR,
-            created_at=self.clock.now(),
-        )
+        row = call_row(call_id, self.clock.now())
         if "resources" in changes:
             changes["resources"] = json.dumps(changes["resources"])
         return row._replace(**changes)

@@ -13,7 +13,6 @@ import pytest
 
 from counterfoil.ledger.store import Ledger, LedgerSettings
 from counterfoil.server.app import App, open_app
-
 from tests.runtime.bench import Bench, HandClock
 from tests.runtime.hands import STAGE, Stage
 

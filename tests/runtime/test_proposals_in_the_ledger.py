@@ -8,7 +8,6 @@ from counterfoil.ledger.approving import Decided, NotDecided, expire, repropose,
 from counterfoil.ledger.dispatching import ApprovalGone, Dispatched
 from counterfoil.ledger.queries import APPROVAL
 from counterfoil.ledger.recovering import claim, rule_out
-
 from tests.runtime.bench import LOST, UNSENT, Bench
 
 pytestmark = pytest.mark.anyio
@@ -90,7 +89,9 @@ async def test_a_fresh_approval_lets_a_call_be_sent_again_once(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("end", ["reject", "cancel"])
-async def test_a_call_of_which_nobody_knows_stays_unknown_when_it_is_not_to_be_sent_again(bench: Bench, end: str) -> None:
+async def test_a_call_of_which_nobody_knows_stays_unknown_when_it_is_not_to_be_sent_again(
+    bench: Bench, end: str
+) -> None:
     row, approval = await bench.approved()
     sent = await bench.again(row.call_id, digest=approval.digest)
     await bench.settled(sent.row, LOST)

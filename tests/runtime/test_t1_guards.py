@@ -13,7 +13,6 @@ from counterfoil.ledger.bookkeeping import Delivery, mark_delivered, set_request
 from counterfoil.ledger.dispatching import ApprovalGone, Charge, Dispatched, Moved, OverBudget
 from counterfoil.ledger.queries import APPROVAL, CALL
 from counterfoil.ledger.recovering import attempt_again
-
 from tests.runtime.bench import FAILED, LOST, SUCCESS, UNSENT, Bench
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +48,9 @@ async def test_a_key_with_other_arguments_is_a_conflict(bench: Bench) -> None:
     [(SUCCESS, Relation.REPLAY), (FAILED, Relation.REPLAY), (LOST, Relation.REPLAY), (UNSENT, Relation.AGAIN)],
     ids=["success", "failure", "unknown", "nothing left"],
 )
-async def test_a_key_replays_every_end_but_one_of_which_nothing_left(bench: Bench, end: Any, relation: Relation) -> None:
+async def test_a_key_replays_every_end_but_one_of_which_nothing_left(
+    bench: Bench, end: Any, relation: Relation
+) -> None:
     await bench.settled(await bench.dispatched(key="k"), end)
     assert (await bench.t1(bench.row(key="k"))).relation is relation
 
@@ -214,5 +215,3 @@ async def test_a_call_of_another_owner_is_not_sent(bench: Bench) -> None:
     other = await bench.another_owner()
     row, approval = await bench.approved()
     assert isinstance(await bench.again(row.call_id, bench.attempt(other), digest=approval.digest), Moved)
-
-

@@ -26,7 +26,6 @@ from counterfoil.ledger.recovering import (
 )
 from counterfoil.ledger.rows import CallRow
 from counterfoil.ledger.settling import Settled, Settlement, Superseded, settle, take_late
-
 from tests.runtime.bench import FAILED, HOUR, LOST, SUCCESS, UNSENT, Bench
 
 pytestmark = pytest.mark.anyio
@@ -159,7 +158,12 @@ async def test_late_evidence_against_a_word_reopens_the_call(bench: Bench, by: s
     await by_word(bench, now, "permanent_failure", by)
     await bench.settled(sent, SUCCESS)
     row = await bench.row_of(sent.call_id)
-    assert (row.state, row.outcome, row.sent, row.code) == ("awaiting_reconciliation", "ambiguous", "unknown", "ambiguous")
+    assert (row.state, row.outcome, row.sent, row.code) == (
+        "awaiting_reconciliation",
+        "ambiguous",
+        "unknown",
+        "ambiguous",
+    )
     assert "contradiction" in await types(bench, row)
 
 
