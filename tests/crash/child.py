@@ -50,7 +50,7 @@ class Mortal:
         self._left = number
         self._side = side
 
-    def execute(self, sql: str, *parameters: Any) -> Any:  # noqa: ANN401 (the driver's)
+    def execute(self, sql: str, *parameters: Any) -> Any:
         """As the driver's, apart from the end."""
         if sql != "COMMIT":
             return self._connection.execute(sql, *parameters)
@@ -62,7 +62,7 @@ class Mortal:
             die()
         return done
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (the driver's)
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
 
@@ -86,19 +86,19 @@ def live(channel: socket.socket, request: dict[str, Any]) -> None:
 
 
 def _die_at_commit(number: int, side: str) -> None:
-    connect: Callable[..., Any] = store._connect  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] (the seam)
+    connect: Callable[..., Any] = store._connect  # pyright: ignore[reportPrivateUsage] (the seam)
 
-    def mortal(*parts: Any) -> Any:  # noqa: ANN401 (as the original)
+    def mortal(*parts: Any) -> Any:
         return Mortal(connect(*parts), number, side)
 
-    store._connect = mortal  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] (the seam)
+    store._connect = mortal  # pyright: ignore[reportPrivateUsage] (the seam)
 
 
 def _meddle(request: dict[str, Any]) -> None:
     """Around each fact: die before or after it, refuse it as a locked ledger does, or keep its answer back."""
     record = Ledger.record
 
-    async def meddled(self: Ledger, make: Callable[[], Any]) -> Any:  # noqa: ANN401 (as the original)
+    async def meddled(self: Ledger, make: Callable[[], Any]) -> Any:
         code = getattr(make, "__code__", None)  # a partial has none
         names = code.co_names if code is not None else ()
         if request.get("before") in names:
@@ -167,7 +167,7 @@ async def _answer(app: App, order: dict[str, Any]) -> dict[str, Any]:
 
 async def _at_rest(app: App) -> dict[str, Any]:
     """Wait until no task of the runtime is under way but its ticker."""
-    tasks: set[asyncio.Task[None]] = app.runtime._tasks._tasks  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] (to see rest)
+    tasks: set[asyncio.Task[None]] = app.runtime._tasks._tasks  # pyright: ignore[reportPrivateUsage] (to see rest)
     while len(tasks) > 1:
         await asyncio.sleep(0.002)
     return {}
