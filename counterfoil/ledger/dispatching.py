@@ -190,12 +190,8 @@ def dispatch_queued(
         return Moved(row)
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
-    if row.generation:
-        crossings = yield from fetch(SELECT_ATTEMPTS, call_id=call_id)
-        if answering(row, crossings) is not None:
-            return LateFound(row)
-        if _key_forgotten(row, crossings, attempt.at):
-            return Moved((yield from _give_up_resending(row, attempt.at)))
+    if row.generation and (known := (yield from _no_longer_to_be_sent(row, attempt.at))) is not None:
+        return known
     approval: ApprovalRow | None = None
     if digest is not None:
         approval = yield from _consumable(row, digest, attempt.at)
@@ -244,6 +240,16 @@ def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved 
     return (yield from _neighbours(who, row.resource_keys, mine=row.call_id))
 
 
+def _no_longer_to_be_sent(row: CallRow, at: int) -> Fact[LateFound | Moved | None]:
+    """What has become known, or has run out, since it was decided to send this call again."""
+    crossings = yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)
+    if answering(row, crossings) is not None:
+        return LateFound(row)
+    if _key_forgotten(row, crossings, at):
+        return Moved((yield from _give_up_resending(row, at)))
+    return None
+
+
 def _key_forgotten(row: CallRow, crossings: Sequence[AttemptRow], at: int) -> bool:
     """An attempt may have had its effect, and the far side no longer keeps the key that would make another harmless."""
     unknown = earlier_unknown(row, crossings, before=row.generation + 1)
@@ -260,8 +266,8 @@ def _give_up_resending(row: CallRow, at: int) -> Fact[CallRow]:
             {"why": "its key is past its retention"},
             outcome="ambiguous",
             code="ambiguous",
-            message="It waited so long to be sent again that the far side may have forgotten its key. Whether the first "
-            "attempt happened is still not known.",
+            message="It waited so long to be sent again that the far side may have forgotten its key. "
+            "Whether the first attempt happened is still not known.",
             by_decision=0,
         )
     )

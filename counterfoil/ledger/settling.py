@@ -92,10 +92,10 @@ def settle(
     handler_ended: bool = True,
     refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
-    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then, unless somebody
-    has asked for the call to stop.
+    """The outcome of an attempt, by the one who made it.
 
-    That this attempt had no effect settles nothing while an earlier one may have had its own: the call stays unresolved.
+    With `retry_at` another attempt follows then, unless somebody has asked for the call to stop.
+    That this attempt had no effect settles nothing while an earlier one may have had its own: it stays unresolved.
     Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
     """
     row = yield from get_call(call_id)
@@ -268,7 +268,7 @@ def _contradicts(row: CallRow, generation: int, crossings: Sequence[AttemptRow])
     details = json.loads(row.details) if row.details else None
     stated = Settlement(row.outcome, row.sent, 0, details=details).happened
     late = next((crossing for crossing in crossings if crossing.generation == generation), None)
-    return late is not None and contradicts(stated, late, crossings, is_read=row.is_read)
+    return late is not None and contradicts(late, crossings, stated=stated, is_read=row.is_read)
 
 
 def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
