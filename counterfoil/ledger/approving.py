@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
@@ -192,6 +192,7 @@ def decide(approval_id: str, decision: Decision) -> Fact[Decided | NotDecided]:
     row = yield from get_call(found.call_id)
     if row is None or row.state != CallState.AWAITING_APPROVAL:
         return NotDecided("moved", found)
+    decision = replace(decision, at=max(decision.at, found.requested_at))  # the clock may have been set back
     state = ApprovalState.APPROVED if decision.approve else ApprovalState.REJECTED
     done = yield from _set(
         found,

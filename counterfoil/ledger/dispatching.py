@@ -315,7 +315,8 @@ def give_back(charge: Charge, amount: int) -> Fact[None]:
 
 def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:
     yield from take_leases(row, attempt.at)
-    crossing = AttemptRow(row.call_id, row.generation, attempt.owner_id, attempt.at, attempt.hard_deadline_at)
+    at = row.dispatched_at or attempt.at
+    crossing = AttemptRow(row.call_id, row.generation, attempt.owner_id, at, attempt.hard_deadline_at)
     yield from change(INSERT_ATTEMPT, **crossing._asdict())
 
 

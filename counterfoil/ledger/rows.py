@@ -102,6 +102,8 @@ _IMMUTABLE = frozenset(
 )  # fmt: skip
 _MUTABLE = tuple(name for name in CallRow._fields if name not in _IMMUTABLE)
 
+_TIMES = frozenset({"dispatched_at", "settled_at", "cancel_requested_at"})
+
 SELECT_CALL: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
     .where(calls.c.call_id == bindparam("call_id", type_=calls.c.call_id.type))
@@ -294,7 +296,7 @@ def move(row: CallRow, by: Move, event: EventType, at: int, data: JsonObject, **
 
 
 def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
-    """Change a call without a move, with its event.
+    """Change a call without a move, with its event. No time of the row lies before the event's, whatever the clock did.
 
     Raises:
         StaleRowError: somebody changed the row after it was read.
@@ -302,6 +304,9 @@ def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: 
     head = yield from append(
         Head(row.run_id, row.seq, row.head), tenant=row.tenant, call_id=row.call_id, type=event, at=at, data=data
     )
+    for name in _TIMES & changes.keys():
+        if changes[name] is not None:
+            changes[name] = max(changes[name], head.at or 0)
     new = row._replace(revision=row.revision + 1, seq=head.seq, head=head.hash, **changes)
     values = {name: getattr(new, name) for name in _MUTABLE}
     if (yield from change(UPDATE_CALL, of=row.call_id, was=row.revision, **values)) != 1:

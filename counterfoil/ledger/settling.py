@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from sqlalchemy import bindparam, delete
@@ -103,6 +103,7 @@ def settle(
         if row is not None and (yield from _already(row, generation, settlement)):
             return Settled(row)
         return (yield from _keep_late(row, generation, settlement))
+    settlement = _after(settlement, row.dispatched_at)
     yield from _end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
     for charge, amount in refunds:
         yield from give_back(charge, amount)
@@ -145,6 +146,7 @@ def observe(
     deliveries: Sequence[Delivery],
 ) -> Fact[Settled | Duplicate]:
     """T1 and T2 of a closed-world read in one fact, after it ran and before its answer."""
+    settlement = _after(settlement, row.created_at)
     yield from mark_delivered(deliveries)
     if row.key is not None and (duplicate := (yield from find_duplicate(who))) is not None:
         return duplicate
@@ -244,6 +246,7 @@ def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]
 def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> Fact[Superseded]:
     if row is None:
         return Superseded(None)
+    settlement = _after(settlement, row.dispatched_at)
     if settlement.output is not None:
         yield from store(settlement.output)
     late = _t2(row, generation, settlement) | {"retryable": settlement.retryable}
@@ -295,10 +298,18 @@ def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
     )
 
 
+def _after(settlement: Settlement, began: int | None) -> Settlement:
+    """A settlement is never earlier than what it settles, even if the clock was set back meanwhile."""
+    return settlement if began is None or settlement.at >= began else replace(settlement, at=began)
+
+
 def _already(row: CallRow, generation: int, settlement: Settlement) -> Fact[bool]:
     for crossing in (yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)):
         if crossing.generation == generation:
-            return crossing.settled_at == settlement.at and crossing.outcome == settlement.outcome
+            return (
+                crossing.settled_at == _after(settlement, crossing.dispatched_at).at
+                and crossing.outcome == settlement.outcome
+            )
     return False
 
 

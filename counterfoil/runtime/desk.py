@@ -77,9 +77,9 @@ class Desk:
             row = await self._mine(principal, call_id or run_id or "")
             if wait_s and after_seq is None:
                 row = await self._follower.until_still(row.call_id, wait_s) or row
+            await self._desk.ledger.require_sound_chain(row.run_id)
             if offset is not None:
                 return await self._page(row, offset)
-            await self._desk.ledger.require_sound_chain(row.run_id)
             found = await self._desk.ledger.reads.fetch(EVENTS, run_id=row.run_id, after_seq=after_seq or 0)
             view = await self._view(row)
             return replace_extra(view, events_part(found, EVENT_PAGE))
@@ -92,6 +92,7 @@ class Desk:
         """Before T1 a call settles as cancelled; after it a flag is set, a read is stopped, a write goes to its end."""
         try:
             row = await self._mine(principal, call_id or run_id or "")
+            await self._desk.ledger.require_sound_chain(row.run_id)
             at, why = self._desk.clock.now(), redact_text(reason or "")
             done = await self._desk.ledger.record(lambda: withdraw(row.call_id, principal.subject, why, at))
             if done is None:

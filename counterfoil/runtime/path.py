@@ -80,6 +80,7 @@ class CallPath:
         """A queued call that has a row: decided, to be sent again, or left by another server."""
         row = case.row
         assert row is not None, "a resumed case has a row"
+        await self._parts.ledger.require_sound_chain(row.run_id)
         try:
             await self._readmit(case, row)
             approval = await self._viewer.approval(row.approval_id)

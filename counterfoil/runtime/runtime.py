@@ -62,6 +62,7 @@ class Runtime(Desk):
         self._path.recover = self._recover_here
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
+        self._unsound: set[str] = set()  # calls whose record is damaged: the sweep would take them up for ever
         self._unwritten: dict[str, asyncio.TimerHandle] = {}
         self._flushing: asyncio.TimerHandle | None = None
         self._ticker: asyncio.Task[None] | None = None
@@ -170,6 +171,7 @@ class Runtime(Desk):
             view = await self._refused_case(case, error.reason)
         except DamagedChainError as error:
             log.error("the record of a call is damaged: %s", error)  # noqa: TRY400 (the place in our code says nothing)
+            self._unsound.add(case.call_id)
             view = self._damaged(case, error)
         except LedgerError as error:
             view = self._unread(case, error)
@@ -199,6 +201,7 @@ class Runtime(Desk):
         """A request that is another call, or collides with one."""
         duplicate = error.duplicate
         row = duplicate.row
+        await self._parts.ledger.require_sound_chain(row.run_id)
         if duplicate.relation is Relation.CONFLICT:
             raise key_conflict(error)
         if duplicate.relation is Relation.IN_PROGRESS:
@@ -231,7 +234,7 @@ class Runtime(Desk):
 
     def _carry_on(self, row: CallRow) -> None:
         """Follow a queued call of ours from its row."""
-        if row.call_id in self._parts.cases or self._closing:
+        if row.call_id in self._parts.cases or row.call_id in self._unsound or self._closing:
             return
         case = Case(row.call_id, row.action_id, principal_of(row))
         case.record(row)
@@ -244,6 +247,7 @@ class Runtime(Desk):
     async def _recover(self, row: CallRow) -> None:
         """A restart follows the order once by itself; reads are settled as interrupted instead."""
         try:
+            await self._parts.ledger.require_sound_chain(row.run_id)
             done = await self._reconciler.follow(row)
         except (RefusedError, LedgerError) as error:
             log.warning("%s stays unresolved for now: %s", row.call_id, type(error).__name__)

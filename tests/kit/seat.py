@@ -7,9 +7,11 @@ must say the same in strict JSON; `isError` must mean what it says; and a call v
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import jsonschema_rs
@@ -87,6 +89,11 @@ class Seat:
         return result
 
 
+@lru_cache
+def _validator(schema: str) -> Any:
+    return jsonschema_rs.validator_for(json.loads(schema))
+
+
 def check_result(tool: Tool | None, name: str, result: CallToolResult) -> None:
     """What every client may rely on."""
     body = result.structured_content
@@ -95,7 +102,7 @@ def check_result(tool: Tool | None, name: str, result: CallToolResult) -> None:
     assert isinstance(first, TextContent), result
     assert strictly(first.text) == body
     if tool is not None and tool.output_schema is not None:
-        problems = [error.message for error in jsonschema_rs.validator_for(tool.output_schema).iter_errors(body)]
+        problems = [error.message for error in _validator(json.dumps(tool.output_schema)).iter_errors(body)]
         assert not problems, (name, problems)
     own = (result.meta or {}).get(CALL_META)
     if own is not None:

@@ -164,5 +164,3 @@ async def _end(served: Served) -> None:
     except TimeoutError:
         await served.kill()
         raise
-    finally:
-        served.process.close()

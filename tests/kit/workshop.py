@@ -99,16 +99,26 @@ class Workshop:
         program: Sequence[str] = (),
     ) -> AsyncGenerator[Served, None]:
         """A real server as a child, and a real MCP client of it. `program` starts it from nothing, not as a fork."""
-        process = await self.start("serve", "--config", str(self.config), env=env, program=program)
-        async with serving(process, self.log, mode=mode) as served:
+        arguments = ("serve", "--config", str(self.config))
+        async with (
+            self.started(*arguments, env=env, program=program) as process,
+            serving(process, self.log, mode=mode) as served,
+        ):
             yield served
 
-    async def start(
+    @asynccontextmanager
+    async def started(
         self, *arguments: str, env: dict[str, str] | None = None, program: Sequence[str] = (), log: Path | None = None
-    ) -> Started:
-        """Start `counterfoil ARGUMENTS` in a process of its own, which is the caller's to end; see `process.start`."""
+    ) -> AsyncGenerator[Started, None]:
+        """`counterfoil ARGUMENTS` in a process of its own, which is killed at the end if it still lives."""
         surroundings = os.environ | self.environment | (env or {})
-        return await start(arguments, surroundings, self.folder, log or self.log, program=program)
+        process = await start(arguments, surroundings, self.folder, log or self.log, program=program)
+        try:
+            yield process
+        finally:
+            process.signal(signal.SIGKILL)
+            await process.ended()
+            process.close()
 
     @property
     def log(self) -> Path:
@@ -131,14 +141,10 @@ class Workshop:
     ) -> Commanded:  # fmt: skip
         """Run `counterfoil ARGUMENTS` to its end, with nothing on its stdin."""
         log = self.folder / f"command-{secrets.token_hex(4)}.log"
-        process = await self.start(*arguments, env=env, program=program, log=log)
-        process.stdin.close()
-        try:
+        async with self.started(*arguments, env=env, program=program, log=log) as process:
+            process.stdin.close()
             stdout = await asyncio.wait_for(process.stdout.read(), COMMAND_LIMIT_S)
             code = await process.ended()
-        finally:
-            process.signal(signal.SIGKILL)
-            process.close()
         return Commanded(code, stdout, log.read_text(encoding="utf-8", errors="replace"))
 
     @contextmanager

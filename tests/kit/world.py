@@ -81,7 +81,7 @@ class World:
 
     async def opened(self, ref: str, place: str) -> None:
         """Wait while this reference is held at this place."""
-        await self._until(lambda: self.switches(ref).get("hold") != place, f"{ref} stays held {place}")
+        await self.until(lambda: self.switches(ref).get("hold") != place, f"{ref} stays held {place}")
 
     # The test.
 
@@ -116,11 +116,12 @@ class World:
 
     async def reached(self, ref: str, what: str, times: int = 1, limit_s: float = LIMIT_S) -> None:
         """Wait until somebody came this far, so many times."""
-        await self._until(
+        await self.until(
             lambda: self.marks(ref).count(what) >= times, f"nobody reached {what!r} of {ref} {times} times", limit_s
         )
 
-    async def _until(self, holds: Callable[[], bool], otherwise: str, limit_s: float = LIMIT_S) -> None:
+    async def until(self, holds: Callable[[], bool], otherwise: str, limit_s: float = LIMIT_S) -> None:
+        """Wait until something holds that anybody in any process may bring about."""
         ends = asyncio.get_running_loop().time() + limit_s
         while not holds():
             if asyncio.get_running_loop().time() > ends:
