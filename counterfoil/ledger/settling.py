@@ -270,7 +270,7 @@ def _contradicts(row: CallRow, generation: int, crossings: Sequence[AttemptRow])
     details = json.loads(row.details) if row.details else None
     stated = Settlement(row.outcome, row.sent, 0, details=details).happened
     late = next((crossing for crossing in crossings if crossing.generation == generation), None)
-    return late is not None and contradicts(stated, late, crossings, is_read=row.is_read)
+    return late is not None and contradicts(late, crossings, stated=stated, is_read=row.is_read)
 
 
 def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
