@@ -268,11 +268,10 @@ def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved 
 def _harmful(row: CallRow, crossings: Sequence[AttemptRow], idempotency: str, at: int) -> Fact[str | None]:
     """Why another attempt might do harm after one that may have had its effect; None if it cannot."""
     if idempotency == "keyed":
-        forgotten = at >= crossings[0].dispatched_at + row.key_retention
-        return "the far side may have forgotten its key" if forgotten else None
-    if idempotency == "natural" and (yield from undisturbed(row)):
-        return None
-    return "something else may have been done since" if idempotency == "natural" else "its contract has no key"
+        kept = at < crossings[0].dispatched_at + row.key_retention
+        return None if kept else "the far side may have forgotten its key"
+    harmless = idempotency == "natural" and (yield from undisturbed(row))
+    return None if harmless else "something else may have been done since"
 
 
 def undisturbed(row: CallRow) -> Fact[bool]:

@@ -193,6 +193,7 @@ class CallPath:
                 lambda: observe(first.row, first.who, first.arguments, result.settlement, owner_id, carried)
             )
         except CannotRecordError as error:
+            parts.deliveries.extend(carried)
             raise cannot_record(error) from None
         if not isinstance(done, Settled):
             raise IsDuplicateError(done)
@@ -218,6 +219,7 @@ class CallPath:
                 lambda: propose(first.row, first.who, first.arguments, approval, pending_max=most, deliveries=carried)
             )
         except CannotRecordError as error:
+            parts.deliveries.extend(carried)
             raise cannot_record(error) from None
         if isinstance(result, Proposed):
             case.record(result.row)

@@ -93,7 +93,7 @@ class Sender:
             CallerGoneError: given up, nothing recorded.
         """
         parts, known = self._parts, case.known
-        lapses = 0
+        lapses, first = 0, True
         patience_ends = parts.clock.monotonic() + parts.settings.queue_wait_s
         with ExitStack() as queue:
             place = None
@@ -103,7 +103,8 @@ class Sender:
             while True:
                 while place is not None and not parts.waiting.is_first(place):
                     await self._patiently(case, place.turn())
-                slot = await self._slot(case)
+                slot = await self._slot(case, count=first)
+                first = False
                 owner_id = parts.ledger.owner_id
                 try:
                     result = await self._t1(case, digest)
@@ -139,12 +140,13 @@ class Sender:
             return
         self.stop(case, result)
 
-    async def _slot(self, case: Case) -> Slot:
+    async def _slot(self, case: Case, *, count: bool = True) -> Slot:
+        """What an attempt occupies. Its start counts against the rates once, however often it is looked for."""
         known = case.known
         if self._parts.capacity.full(known.contract, blocking=known.adapter.blocking):
             await self._look_if_waiting(case)
         slot = await self._patiently(case, self._parts.capacity.slot(known.contract, blocking=known.adapter.blocking))
-        wait_s = self._parts.capacity.start(known.contract, self._parts.clock.monotonic())
+        wait_s = self._parts.capacity.start(known.contract, self._parts.clock.monotonic()) if count else 0.0
         if wait_s > 0:
             slot.release()
             raise refuse(
@@ -181,6 +183,7 @@ class Sender:
                 lambda: dispatch_new(first.row, first.who, first.arguments, self._timed(case, attempt))
             )
         except CannotRecordError as error:
+            parts.deliveries.extend(attempt.deliveries)
             raise cannot_record(error) from None
 
     def _attempt(self, case: Case) -> Attempt:
@@ -194,7 +197,7 @@ class Sender:
         )
 
     def _timed(self, case: Case, attempt: Attempt) -> Attempt:
-        """Its time is that of its transaction, which may have waited for another process, and so after all before it."""
+        """Its time is that of its transaction, which may have waited for another process, so after all before it."""
         known, at = case.known, self._parts.clock.now()
         hard = at + micros(known.contract.limits.timeout_s) if known.adapter.hard_deadline else None
         return replace(attempt, at=at, hard_deadline_at=hard)

@@ -149,3 +149,9 @@ async def peek_order(ref: str, call: Call) -> dict[str, str]:
 async def look(ref: str, call: Call) -> dict[str, str]:
     """Look outside."""
     return await STAGE.play("look", ref, call)
+
+
+@tool(effect="write", rate="3/m", resources=["order:{ref}"])
+async def paced(ref: str, call: Call, n: int = 1) -> dict[str, str]:
+    """Do it, not too often."""
+    return await STAGE.play("paced", ref, call)
