@@ -205,14 +205,15 @@ def _contradictions(connection: sqlite3.Connection) -> list[Breach]:
         crossings[crossing.call_id].append(crossing)
     breaches: list[Breach] = []
     for row in run(connection, fetch(SELECT_SETTLED)):
-        for crossing in crossings[row.call_id]:
-            if (said := _against(row, crossing, crossings[row.call_id])) is not None:
-                breaches.append(
-                    Breach(
-                        "late_agrees", "attempts", f"{row.call_id}/{crossing.generation}",
-                        f"the call is settled as {row.outcome} and its late settlement says {said}",
-                    )
-                )  # fmt: skip
+        mine = crossings[row.call_id]
+        said = [(crossing.generation, _against(row, crossing, mine)) for crossing in mine]
+        breaches += [
+            Breach(
+                "late_agrees", "attempts", f"{row.call_id}/{number}",
+                f"the call is settled as {row.outcome} and its late settlement says {outcome}",
+            )
+            for number, outcome in said if outcome is not None
+        ]  # fmt: skip
     return breaches[:ROWS]
 
 
@@ -224,6 +225,8 @@ def _against(row: _Settled, crossing: AttemptRow, crossings: list[AttemptRow]) -
         if stated is None and json.loads(row.details or "{}").get("effect") == "none":
             stated = False
         late = late_of(crossing)
-        return str(late["outcome"]) if late and contradicts(stated, crossing, crossings, is_read=is_read) else None
+        return (
+            str(late["outcome"]) if late and contradicts(crossing, crossings, stated=stated, is_read=is_read) else None
+        )
     except (ValueError, LookupError, TypeError, AttributeError):
         return "unreadable"

@@ -1,4 +1,4 @@
-"""What the attempts of one call say together about its effect: each by its settlement, or by what came too late for one.
+"""What the attempts of one call say together about its effect: each by its settlement, or by what came too late.
 
 Pure. No attempt speaks for another: that one was stopped before it sent anything says nothing about those beside it.
 """
@@ -70,7 +70,7 @@ def earlier_unknown(row: CallRow, crossings: Iterable[AttemptRow], *, before: in
     return not row.is_read and not all_without_effect(earlier, is_read=False)
 
 
-def contradicts(stated: bool | None, crossing: AttemptRow, crossings: Iterable[AttemptRow], *, is_read: bool) -> bool:
+def contradicts(crossing: AttemptRow, crossings: Iterable[AttemptRow], *, stated: bool | None, is_read: bool) -> bool:
     """True if what is stated of a call and what this attempt reported too late cannot both be so."""
     late = late_of(crossing)
     said = took_effect(str(late["outcome"]), _text(late.get("sent")), is_read=is_read) if late is not None else None

@@ -25,8 +25,9 @@ from .waiting import WaitingRoom
 class Parts:
     """One process's parts. `cases` are the calls that a task of this process follows, by call id.
 
-    `crossed` are those of them whose adapter was called and whose outcome is not recorded yet. `handlers`
-    run, also those that were given up. `chance` gives random numbers from 0 to 1. `deliveries` wait for the next fact that carries them along.
+    `crossed` are those of them whose adapter was called and whose outcome is not recorded yet. `handlers` run, also
+    those that were given up. `chance` gives random numbers from 0 to 1. `deliveries` wait for the next fact that
+    carries them along.
     """
 
     catalogue: Catalogue

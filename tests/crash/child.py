@@ -91,7 +91,7 @@ def _die_at_commit(number: int, side: str) -> None:
     def mortal(*parts: Any) -> Any:
         return Mortal(connect(*parts), number, side)
 
-    store._connect = mortal  # pyright: ignore[reportPrivateUsage] (the seam)
+    store._connect = mortal  # type: ignore[assignment] # pyright: ignore[reportPrivateUsage] (the seam)
 
 
 def _meddle(request: dict[str, Any]) -> None:
@@ -112,12 +112,12 @@ def _meddle(request: dict[str, Any]) -> None:
             await here().passes("fact")
         return answer
 
-    Ledger.record = meddled  # type: ignore[method-assign,assignment]
+    Ledger.record = meddled  # type: ignore[method-assign]
 
 
 async def _serve(channel: socket.socket, request: dict[str, Any]) -> None:
-    clock = LateClock(request.get("ahead_s", 0))
-    channel.setblocking(False)
+    clock = LateClock(float(request.get("ahead_s", 0.0)))
+    channel.setblocking(False)  # noqa: FBT003 (the standard library's)
     reader, writer = await asyncio.open_connection(sock=channel)
     async with open_app(Path(request["config"]), role=request.get("role", "embedded"), clock=clock) as app:
         _say(writer, {"ready": True, "owner": app.ledger.owner_id})
@@ -152,9 +152,9 @@ async def _answer(app: App, order: dict[str, Any]) -> dict[str, Any]:
         case "status":
             return (await runtime.status(me, call_id=order.get("call_id"), wait_s=order.get("wait_s", 0))).wire()
         case "reconcile":
-            person = {"person": PERSON} if "resolution" in order else {}
+            person = PERSON if "resolution" in order else None
             words = {name: order[name] for name in ("resolution", "evidence", "then") if name in order}
-            return (await runtime.reconcile(me, call_id=order["call_id"], **words, **person)).wire()
+            return (await runtime.reconcile(me, call_id=order["call_id"], person=person, **words)).wire()
         case "cancel":
             return (await runtime.cancel(me, call_id=order["call_id"])).wire()
         case "owner":
@@ -168,7 +168,7 @@ async def _answer(app: App, order: dict[str, Any]) -> dict[str, Any]:
 async def _at_rest(app: App) -> dict[str, Any]:
     """Wait until no task of the runtime is under way but its ticker."""
     tasks: set[asyncio.Task[None]] = app.runtime._tasks._tasks  # pyright: ignore[reportPrivateUsage] (to see rest)
-    while len(tasks) > 1:
+    while len(tasks) > 1:  # noqa: ASYNC110 (a task that ends tells nobody)
         await asyncio.sleep(0.002)
     return {}
 

@@ -1,4 +1,4 @@
-"""What the crash tests share: stages (a folder with a configuration and a world), servers on them, and the invariants."""
+"""What the crash tests share: stages (a folder with a configuration and a world), servers, and the invariants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -195,10 +195,8 @@ class Server:
 
     def end(self) -> None:
         """Whatever state it is in: away with it."""
-        try:
+        with suppress(ProcessLookupError):
             os.kill(self.process_id, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._channel.close()
 
     def _line(self) -> dict[str, Any]:

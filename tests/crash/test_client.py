@@ -58,8 +58,8 @@ async def call(
     """The call view of one direct call."""
     meta: Any = {KEY: key} if key is not None else None
     result = await client.call_tool(tool, {"note": note}, gives_up_s, meta=meta)
-    view = (result.meta or {}).get("counterfoil/call") or result.structured_content
-    assert isinstance(view, dict)
+    view: dict[str, Any] | None = (result.meta or {}).get("counterfoil/call") or result.structured_content
+    assert view is not None
     return view
 
 
@@ -73,7 +73,7 @@ async def test_a_client_that_gives_up_before_the_effect_and_asks_again_after_it_
 ) -> None:
     stage.world.set("hold-effect")
     async with connected(stage) as client:
-        with pytest.raises(MCPError, match="(?i)timed out"):
+        with pytest.raises(MCPError, match=r"(?i)timed out"):
             await call(client, "plain", gives_up_s=GIVES_UP_S)
         assert stage.world.effects() == []
         stage.world.take("hold-effect")
@@ -92,7 +92,7 @@ async def test_a_client_that_asks_again_while_its_first_call_still_runs_joins_it
     stage.world.set("hold-effect")
     async with connected(stage) as client:
         for _ in range(3):
-            with pytest.raises(MCPError, match="(?i)timed out"):
+            with pytest.raises(MCPError, match=r"(?i)timed out"):
                 await call(client, "plain", gives_up_s=GIVES_UP_S)
         stage.world.take("hold-effect")
         again = await call(client, "plain")

@@ -1,4 +1,4 @@
-"""Corners in which the ledger could come to say that nothing happened because it did not know, or send once too often."""
+"""Corners where the ledger could say that nothing happened because it did not know, or send once too often."""
 
 from __future__ import annotations
 

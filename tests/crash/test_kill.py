@@ -1,7 +1,7 @@
 """SIGKILL around one call of each protection class: before T1, before the effect, after it, after T2.
 
-After a restart, and after the reconciliation that follows it, no effect is there twice, and the ledger says neither that
-something failed which happened nor the opposite.
+After a restart, and after the reconciliation that follows it, no effect is there twice, and the ledger says neither
+that something failed which happened nor the opposite.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,8 @@ def ask_all(server: Server, name: str) -> list[int]:
 def answers(server: Server, numbers: list[int]) -> list[dict[str, Any]]:
     """Those that come; a killed server gives no more."""
     found: list[dict[str, Any]] = []
-    try:
+    with suppress(GoneError):
         found.extend(server.answer(number) for number in numbers)
-    except GoneError:
-        pass
     return found
 
 
