@@ -110,7 +110,7 @@ async def test_a_probe_is_a_recorded_read_of_its_own_that_changes_nothing(shop: 
 
 @pytest.mark.promise("AUT-05")
 @pytest.mark.parametrize("effect", ["write", "destructive"])
-async def test_a_probe_can_neither_be_a_tool_with_an_effect_nor_take_anothers_name(effect: Any) -> None:  # noqa: ANN401
+async def test_a_probe_can_neither_be_a_tool_with_an_effect_nor_take_anothers_name(effect: Any) -> None:
     @tool(effect="write")
     async def sending(ref: str) -> str:
         """Send."""

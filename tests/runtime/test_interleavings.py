@@ -13,7 +13,6 @@ from counterfoil.registry.request import CallRequest
 from counterfoil.runtime.approvals import Decider
 from counterfoil.runtime.views import CallView
 from counterfoil.server.app import App
-
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
 
@@ -75,7 +74,9 @@ async def test_a_lapsed_server_is_stopped_by_the_guard_and_its_call_stays_with_t
     asked = asyncio.ensure_future(first.call("book", {"ref": "1"}))
     await begun.wait()
     other = await open_()
-    (beat,) = [one.beat for one in await first.ledger.reads.look(owners.living) if one.owner_id == first.ledger.owner_id]
+    (beat,) = [
+        one.beat for one in await first.ledger.reads.look(owners.living) if one.owner_id == first.ledger.owner_id
+    ]
     lapsed = first.ledger.owner_id
     assert await other.ledger.record(lambda: owners.declare_lapsed(lapsed, beat, other.ledger.now()))
     go.set()
