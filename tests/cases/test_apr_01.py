@@ -6,12 +6,13 @@ import hashlib
 
 import pytest
 
-from counterfoil.canonical import canonical
+from counterfoil.canonical import JsonObject, canonical
 from tests.kit.bench import OPERATOR, bench
+from tests.kit.seat import View
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
-EFFECTIVE = {"ref": "r", "amount": 100, "notify": True}
+EFFECTIVE: JsonObject = {"ref": "r", "amount": 100, "notify": True}
 
 
 @pytest.mark.promise("APR-01")
@@ -40,10 +41,9 @@ async def test_a_decision_about_other_arguments_is_none(shop: Workshop) -> None:
         first = await at.seat.call("more_pay", {"ref": "r", "amount": 100})
         other = await at.seat.call("more_pay", {"ref": "r", "amount": 1})
         assert other["approval"]["digest"] != first["approval"]["digest"]
-        decided = await at.app.runtime.decide(
-            first["approval"]["approval_id"], "approve", decider=OPERATOR, digest=other["approval"]["digest"]
-        )
-        assert decided.wire()["error"]["code"] == "approval_invalid"
+        named, digest = first["approval"]["approval_id"], other["approval"]["digest"]
+        decided: View = (await at.app.runtime.decide(named, "approve", decider=OPERATOR, digest=digest)).wire()
+        assert decided["error"]["code"] == "approval_invalid"
         altered = await at.seat.ask("confirm", approval_id=first["approval"]["approval_id"], arguments={"amount": 1})
         assert altered["error"]["code"] == "invalid_arguments"
         for view in (first, other):
@@ -55,7 +55,7 @@ async def test_a_decision_about_other_arguments_is_none(shop: Workshop) -> None:
 @pytest.mark.promise("APR-01")
 async def test_changing_an_object_after_it_was_proposed_changes_nothing(shop: Workshop) -> None:
     async with bench(shop) as at:
-        arguments = {"ref": "r", "amount": 100}
+        arguments: JsonObject = {"ref": "r", "amount": 100}
         view = (await at.app.call("more_pay", arguments)).wire()
         arguments["amount"] = 1
         assert (await at.approve(view))["output"]["amount"] == 100

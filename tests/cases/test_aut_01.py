@@ -1,4 +1,4 @@
-"""AUT-01: what a principal may not do it neither sees nor does, by whatever name; each attempt is denied and recorded."""
+"""AUT-01: what a principal may not do it neither sees nor does, by whatever name; each attempt is recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ DENIED = (
     '[[policy]]\nid = "no-deleting"\ntool = "scoped_delete"\nverdict = "deny"\nreason = "Nothing is deleted here."\n'
 )
 GUARDED = ("scoped_write", "scoped_delete", "scoped_write__undo", "scoped_unwrite")
-OTHER_SPELLINGS = ("SCOPED_WRITE", "Scoped_Write", "scoped-write", " scoped_write", "scоped_write", "ｓcoped_write")
+OTHER_SPELLINGS = (
+    "SCOPED_WRITE", "Scoped_Write", "scoped-write", " scoped_write", "sc\u043eped_write", "\uff53coped_write",
+)  # fmt: skip
 
 
 async def digest_of(at: Bench, name: str) -> str:
@@ -30,22 +32,18 @@ async def digest_of(at: Bench, name: str) -> str:
 @pytest.mark.parametrize("visibility", ["deferred", "all"])
 async def test_a_reader_finds_no_trace_of_what_only_writers_may_do(shop: Workshop, visibility: str) -> None:
     async with bench(shop, principals_local=READER, server=f'visibility = "{visibility}"') as at:
-        seen = [
-            await at.seat.ask(
-                "tool_search", query="write what needs a scope and can be undone", limit=20, detail="full"
-            ),
-            await at.seat.ask("tool_search", names=list(GUARDED)),
-            await at.seat.ask("tool_search", category="scoped", limit=20, detail="full"),
-            await at.seat.ask("tool_search"),
-            sorted(await at.seat.tools()),
-        ]
-        shown = json.dumps(seen[0]["matches"] + seen[1]["matches"] + seen[2]["matches"]) + json.dumps(seen[3:])
+        query = "write what needs a scope and can be undone"
+        found = await at.seat.ask("tool_search", query=query, limit=20, detail="full")
+        named = await at.seat.ask("tool_search", names=list(GUARDED))
+        tagged = await at.seat.ask("tool_search", category="scoped", limit=20, detail="full")
+        categories = (await at.seat.ask("tool_search"))["categories"]
+        listed = sorted(await at.seat.tools())
+        shown = json.dumps([found["matches"], named["matches"], tagged["matches"], categories, listed])
         assert "scoped_write" not in shown
         assert "scoped_delete" not in shown
-        assert seen[2]["more"] == 0
-        assert [match["name"] for match in seen[2]["matches"]] == ["scoped_read"]
-        assert seen[3]["categories"] == {"scoped": 1}
-        assert ("scoped_read" in seen[4]) is (visibility == "all")
+        assert (tagged["more"], [match["name"] for match in tagged["matches"]]) == (0, ["scoped_read"])
+        assert categories == {"scoped": 1}
+        assert ("scoped_read" in listed) is (visibility == "all")
         suggestion = await at.seat.call("scoped_writ", {"ref": "r"})
         assert "scoped_write" not in suggestion["error"]["message"]
         for name in GUARDED:

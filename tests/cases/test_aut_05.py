@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -127,8 +128,6 @@ async def test_a_probe_can_neither_be_a_tool_with_an_effect_nor_take_anothers_na
     async def disguised(ref: str) -> str:
         """Send too."""
         return ref
-
-    from dataclasses import replace
 
     catalogue = Catalogue()
     for contract, adapter in disguised.registrations():

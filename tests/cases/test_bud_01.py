@@ -75,7 +75,7 @@ async def test_the_block_ends_after_ten_minutes_or_with_a_success_of_the_tool(sh
 
         async def code(ref: str) -> str | None:
             error = (await at.seat.read("retry_look", {"ref": ref}))["error"]
-            return error and error["code"]
+            return str(error["code"]) if error else None
 
         assert [await code("r") for _ in range(6)] == ["tool_failed"] * 5 + ["repeated_failure"]
         clock.ahead_s += 595

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import pytest
 
-from tests.kit.seat import DIGEST_META, Seat
+from tests.kit.seat import DIGEST_META, Seat, View, seated
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
+Mode: TypeAlias = Literal["auto", "legacy"]
+MODES: Final[tuple[Mode, ...]] = ("auto", "legacy")
 MODULE: Final = '''
 """Fifty tools that nobody lists."""
 from typing import Any
@@ -37,24 +39,31 @@ PROPERTIES: Final[dict[str, Any]] = {
     "tags": {"anyOf": [{"items": {"type": "string"}, "type": "array"}, {"type": "null"}], "default": None},
 }
 ODD: Final = [
-    "", "   ", "depot " * 330, "x" * 2_000, "(a+)+$ [z-a] \\d{9,} .*", "在仓库里找一件物品", "📦🔎👩‍👩‍👧‍👦", "depot\x00 17", "' OR 1=1 --", "ＤＥＰＯＴ 17",
+    "", "   ", "depot " * 330, "x" * 2_000, "(a+)+$ [z-a] \\d{9,} .*", "在仓库里找一件物品",
+    "📦🔎👩‍👩‍👧‍👦", "depot\x00 17", "' OR 1=1 --",
+    "\uff24\uff25\uff30\uff2f\uff34 17",
 ]  # fmt: skip
 
 
+def stocked(folder: Path) -> Workshop:
+    """A workshop with the fifty tools; the module's name is the folder's own, since modules are imported once."""
+    name = f"depots_of_{abs(hash(folder)):x}"
+    (folder / f"{name}.py").write_text(MODULE)
+    python = f'modules = ["{name}"]\npath = ["{folder}"]'
+    return Workshop.new(folder, head={"server": 'visibility = "deferred"', "python": python})
+
+
 @asynccontextmanager
-async def depots(folder: Path, mode: Literal["auto", "legacy"]) -> AsyncGenerator[tuple[Seat, Workshop]]:
-    (folder / "depots.py").write_text(MODULE)
-    python = f'modules = ["depots"]\npath = ["{folder}"]'
-    shop = Workshop.new(folder, head={"server": 'visibility = "deferred"', "python": python})
+async def depots(folder: Path, mode: Mode) -> AsyncGenerator[tuple[Seat, Workshop]]:
+    """A real client, in one era or the other, of a real server with the fifty tools."""
+    shop = stocked(folder)
     async with shop.serve(mode=mode) as served:
         yield Seat(served.client), shop
 
 
 @pytest.mark.promise("TSR-01")
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_deferred_tool_is_found_described_and_called_over_stdio(
-    tmp_path: Path, mode: Literal["auto", "legacy"]
-) -> None:
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_deferred_tool_is_found_described_and_called_over_stdio(tmp_path: Path, mode: Mode) -> None:
     async with depots(tmp_path, mode) as (seat, shop):
         assert set(await seat.tools()) == {
             "tool_search", "tool_read", "tool_call", "status", "cancel", "confirm", "reconcile",
@@ -103,15 +112,12 @@ async def test_a_call_without_a_search_is_refused_in_words_that_make_the_next_on
 @pytest.mark.promise("TSR-01")
 async def test_odd_queries_are_bounded_and_answered_the_same_in_every_session(tmp_path: Path) -> None:
     answers: list[list[Any]] = []
-    modes: tuple[Literal["auto", "legacy"], ...] = ("auto", "legacy")
-    for mode in modes:
-        folder = tmp_path / mode
-        folder.mkdir()
-        async with depots(folder, mode) as (seat, _):
+    shop = stocked(tmp_path)
+    for mode in MODES:
+        async with shop.open(role="serve") as app, seated(app, mode) as seat:
             odd = [await seat.ask("tool_search", query=query, limit=20) for query in ODD]
-            assert odd[0] == odd[1] == {
-                "matches": [], "unmatched_terms": [], "more": 0, "categories": {"depot": 50},
-            }  # fmt: skip
+            nothing: View = {"matches": [], "unmatched_terms": [], "more": 0, "categories": {"depot": 50}}
+            assert odd[0] == odd[1] == nothing
             assert all(len(answer["matches"]) <= 20 for answer in odd)
             assert odd[-1]["matches"][0]["name"] == "depot_17"
             long = await seat.ask("tool_search", query="x" * 10_000)

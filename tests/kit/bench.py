@@ -12,6 +12,7 @@ from counterfoil.ledger.queries import ATTEMPTS, EVENTS, EventRow
 from counterfoil.ledger.recovering import list_due
 from counterfoil.registry.principal import Principal
 from counterfoil.runtime.approvals import Decider
+from counterfoil.runtime.parts import Parts
 from counterfoil.server.app import App
 from tests.kit.clock import SetClock
 from tests.kit.rules import strictly
@@ -30,6 +31,11 @@ class Bench:
     app: App
     seat: Seat
     world: World
+
+    @property
+    def parts(self) -> Parts:
+        """What the runtime is made of, for what only its parts can show: chance, time, and how long anybody waits."""
+        return self.app.runtime._parts  # pyright: ignore[reportPrivateUsage] (no door is made for tests alone)
 
     async def approve(self, view: View) -> View:
         """What the person at the command line does; the call once it stands still."""

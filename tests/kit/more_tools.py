@@ -16,10 +16,11 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, Field
 
 from counterfoil import Call, Outcome, tool
+from counterfoil.tools.fields import RetryFields
 from tests.kit.tools import Effect, Ref
 from tests.kit.world import World
 
-FEW: Final = {"attempts": 3, "backoff_s": 0.02, "least_s": 0.01}
+FEW: Final[RetryFields] = {"attempts": 3, "backoff_s": 0.02, "least_s": 0.01}
 
 
 class Which(BaseModel):
@@ -37,7 +38,11 @@ async def more_purge(ref: Ref, older_than: int = 0, which: Which | None = None) 
 
 @tool(effect="read", open_world=False)
 async def more_typed(
-    text: str = "", number: int = 0, size: float = 0.0, flag: bool = False, members: dict[str, Any] | None = None
+    text: str = "",
+    number: int = 0,
+    size: float = 0.0,
+    flag: bool = False,  # noqa: FBT001, FBT002 (an argument that a client names)
+    members: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Give back arguments of every type."""
     return {"text": text, "number": number, "size": size, "flag": flag, "members": members}
@@ -45,7 +50,11 @@ async def more_typed(
 
 @tool(effect="destructive")
 async def more_typed_purge(
-    ref: Ref, text: str = "", number: int = 0, flag: bool = False, members: dict[str, Any] | None = None
+    ref: Ref,
+    text: str = "",
+    number: int = 0,
+    flag: bool = False,  # noqa: FBT001, FBT002 (an argument that a client names)
+    members: dict[str, Any] | None = None,
 ) -> int:
     """Take arguments of every type, and do something that cannot be undone."""
     return World.here().append(ref, text=text, number=number, flag=flag, members=members)
@@ -109,7 +118,7 @@ async def more_statistics() -> Statistics:
 
 
 @tool(effect="read", open_world=False)
-async def more_figure() -> Any:
+async def more_figure() -> float | dict[str, Any]:
     """A bare figure that is none."""
     return -math.inf
 
@@ -194,7 +203,7 @@ async def retry_short(ref: Ref) -> Outcome[Any]:
 async def more_child(ref: Ref) -> int:
     """Read by way of a child process that takes its time; its id stands in W."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "import sys; sys.stdin.read()", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        sys.executable, "-ISc", "import sys; sys.stdin.read()", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     try:
         World.here().arm(ref, child=child.pid)
@@ -213,7 +222,7 @@ def more_block(ref: Ref) -> str:
     world.mark(ref, "asked")
     ends = time.monotonic() + 30
     while world.switches(ref).get("hold") and time.monotonic() < ends:
-        threading.Event().wait(0.02)
+        threading.Event().wait(0.1)
     return ref
 
 
@@ -237,7 +246,7 @@ def _at_most_50(amount: int) -> int:
 
 
 @tool(effect="destructive")
-async def more_pay(ref: Ref, amount: int, notify: bool = True) -> dict[str, Any]:
+async def more_pay(ref: Ref, amount: int, notify: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
     """Pay an amount and tell about it."""
     World.here().append(ref, amount=amount, notify=notify)
     return {"amount": amount, "notify": notify}

@@ -13,22 +13,10 @@ WAITING: Final = frozenset({"awaiting_approval", "queued", "dispatched", "awaiti
 WITHOUT_ERROR: Final = frozenset({"success", "no_result", "partial"})
 AFTER_DISPATCH: Final = frozenset({"unavailable", "denied", "invalid_arguments", "version_conflict"})
 MEMBERS: Final = frozenset(
-    [
-        "call_id",
-        "tool",
-        "version",
-        "state",
-        "outcome",
-        "sent",
-        "output",
-        "error",
-        "evidence",
-        "attempts",
-        "replayed",
-        "approval",
-        "truncated",
-        "next",
-    ]
+    {
+        *("call_id", "tool", "version", "state", "outcome", "sent", "output"),
+        *("error", "evidence", "attempts", "replayed", "approval", "truncated", "next"),
+    }
 )
 
 
@@ -38,8 +26,8 @@ def _rows(codes: str, *triples: tuple[str, str, str]) -> dict[str, frozenset[tup
 
 CODES: Final[Mapping[str, frozenset[tuple[str, str, str]]]] = {
     **_rows(
-        "invalid_arguments not_visible stale_schema not_read_only key_conflict version_conflict plan_invalid plan_stale "
-        "not_found",
+        "invalid_arguments not_visible stale_schema not_read_only key_conflict version_conflict plan_invalid "
+        "plan_stale not_found",
         ("refused", "invalid_request", "no"),
     ),
     **_rows(
@@ -47,7 +35,12 @@ CODES: Final[Mapping[str, frozenset[tuple[str, str, str]]]] = {
         "approval_invalid budget_exhausted repeated_failure authority_expired",
         ("refused", "denied", "no"),
     ),
-    **_rows("rate_limited resource_busy cannot_record unavailable", ("refused", "retryable_failure", "no")),
+    **_rows("rate_limited resource_busy unavailable", ("refused", "retryable_failure", "no")),
+    **_rows(
+        "cannot_record",
+        ("refused", "retryable_failure", "no"),
+        ("refused", "retryable_failure", "unknown"),  # a closed-world read that ran and cannot be recorded
+    ),
     **_rows("cancelled deadline_exceeded internal", ("settled", "permanent_failure", "no")),
     **_rows("ambiguous", ("awaiting_reconciliation", "ambiguous", "unknown"), ("refused", "denied", "no")),
     **_rows(

@@ -12,11 +12,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import jsonschema_rs
 from mcp import Client
-from mcp.types import CallToolResult, TextContent, Tool
+from mcp.types import CallToolResult, RequestParamsMeta, TextContent, Tool
 
 from counterfoil.server.app import App
 from counterfoil.server.serve import surface_of
@@ -58,9 +58,7 @@ class Seat:
 
     async def ask(self, base_tool: str, /, **arguments: Any) -> View:
         """Call a base tool; its body."""
-        result = await self.result(base_tool, arguments)
-        assert isinstance(result.structured_content, dict)
-        return result.structured_content
+        return body_of(await self.result(base_tool, arguments))
 
     async def read(self, name: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> View:
         """`tool_read`; the call view."""
@@ -77,8 +75,7 @@ class Seat:
     async def direct(self, name: str, arguments: Mapping[str, Any] | None = None, **meta: Any) -> tuple[View, View]:
         """A direct call; what is shown, and the call view, which is the same where there is no output of its own."""
         result = await self.result(name, dict(arguments or {}), meta)
-        assert isinstance(result.structured_content, dict)
-        shown = result.structured_content
+        shown = body_of(result)
         return shown, (result.meta or {}).get(CALL_META, shown)
 
     async def result(
@@ -86,11 +83,10 @@ class Seat:
     ) -> CallToolResult:
         """One checked result."""
         tools = await self.tools()
-        result = await self.client.call_tool(
-            name, arguments, read_timeout_seconds=WAIT_S + 10, meta=dict(meta) if meta else None
-        )  # type: ignore[arg-type]  # our own names in _meta
+        said = cast("RequestParamsMeta", dict(meta)) if meta else None
+        result = await self.client.call_tool(name, arguments, read_timeout_seconds=WAIT_S + 10, meta=said)
         check_result(tools.get(name), name, result)
-        view = (result.meta or {}).get(CALL_META) or result.structured_content or {}
+        view = (result.meta or {}).get(CALL_META) or body_of(result)
         if self.arrived is not None and view.get("call_id") and view.get("state") in {"settled", "refused"}:
             await self.arrived(view["call_id"])
         return result
@@ -103,8 +99,7 @@ def _validator(schema: str) -> Any:
 
 def check_result(tool: Tool | None, name: str, result: CallToolResult) -> None:
     """What every client may rely on."""
-    body = result.structured_content
-    assert isinstance(body, dict), result
+    body = body_of(result)
     first = result.content[0]
     assert isinstance(first, TextContent), result
     assert strictly(first.text) == body
@@ -121,9 +116,16 @@ def check_result(tool: Tool | None, name: str, result: CallToolResult) -> None:
         assert not result.is_error, body
     else:
         assert result.is_error is (error is not None and error["code"] != "in_progress"), body
-    if name in SHOWS_THE_CALL or (name in ASKS_ABOUT and "attempts" in body) or (tool is None and "state" in body):
-        if "dry_run" not in body and "tool" in body:
-            check_call_view(body)
+    shows = name in SHOWS_THE_CALL or (name in ASKS_ABOUT and "attempts" in body) or (tool is None and "state" in body)
+    if shows and "tool" in body and "dry_run" not in body:
+        check_call_view(body)
+
+
+def body_of(result: CallToolResult) -> View:
+    """The structured content, which every result has."""
+    body = cast("View | None", result.structured_content)
+    assert isinstance(body, dict), result
+    return body
 
 
 @asynccontextmanager
@@ -139,8 +141,9 @@ async def seated(app: App, mode: Literal["auto", "legacy"] = "auto") -> AsyncGen
             await over.wait()
 
     holding = asyncio.create_task(hold())
+    either: set[asyncio.Future[Any]] = {holding, connected}
     try:
-        await asyncio.wait({holding, connected}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         yield Seat(connected.result(), arrived=lambda call_id: app.runtime.delivered([call_id], app.local))
     finally:
         over.set()
