@@ -250,7 +250,7 @@ def _consumable(row: CallRow, digest: str, at: int) -> Fact[ApprovalRow | None]:
         found is not None
         and found.call_id == row.call_id
         and found.digest == digest
-        and found.state == ("consumed" if row.generation else "approved")
+        and (found.state == "approved" or (found.state == "consumed" and row.generation > 0))
         and found.execute_until is not None
         and at <= found.execute_until
     )
