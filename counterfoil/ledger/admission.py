@@ -233,6 +233,11 @@ def start_retention(row: CallRow, at: int) -> Fact[None]:
     yield from change(EXPIRE_KEYS, of=row.call_id, expires_at=at + row.key_retention)
 
 
+def end_retention(row: CallRow) -> Fact[None]:
+    """A settled call is open again: its key cannot expire before it is settled anew."""
+    yield from change(EXPIRE_KEYS, of=row.call_id, expires_at=None)
+
+
 def still_open(row: CallRow) -> bool:
     """True while something may still come of an attempt."""
     return row.state in SENT_AND_OPEN

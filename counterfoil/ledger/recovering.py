@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, or_, select, text, update
 
 from ..canonical import JsonObject
-from .admission import owner_lives
+from .admission import end_retention, owner_lives
 from .bookkeeping import Delivery, mark_delivered
 from .events import EventType
 from .rows import SELECT_ATTEMPT, CallRow, get_call, move, touch
@@ -268,6 +268,7 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     row = yield from get_call(call_id)
     if row is None or row.state != CallState.SETTLED or row.outcome != "retryable_failure" or row.sent != "no":
         return None
+    yield from end_retention(row)
     return (
         yield from move(
             row,

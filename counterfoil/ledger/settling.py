@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 from sqlalchemy import bindparam, delete
 
 from ..canonical import JsonObject
-from .admission import Duplicate, Neighbours, bind_key, find_duplicate, start_retention, take_leases
+from .admission import Duplicate, Neighbours, bind_key, end_retention, find_duplicate, start_retention, take_leases
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import Charge, give_back
 from .events import EventType
@@ -255,6 +255,7 @@ def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
         return (yield from touch(row, EventType.CONTRADICTION, settlement.at, data))
     row = yield from touch(row, EventType.CONTRADICTION, settlement.at, data)
     yield from take_leases(row, settlement.at)
+    yield from end_retention(row)
     return (
         yield from move(
             row,
