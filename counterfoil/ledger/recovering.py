@@ -305,13 +305,14 @@ def list_due(now: int) -> Fact[list[str]]:
 
 
 def _abandon(row: CallRow, at: int, data: JsonObject) -> Fact[CallRow]:
+    outcome = "retryable_failure" if row.generation and row.state == CallState.QUEUED else "permanent_failure"
     done = yield from move(
         row,
         Move.ABANDON if row.state == CallState.QUEUED else Move.SETTLE,
         EventType.ABANDONED,
         at,
-        data,
-        outcome="retryable_failure" if row.generation and row.state == CallState.QUEUED else "permanent_failure",
+        data | {"outcome": outcome},
+        outcome=outcome,
         sent="no",
         code="unavailable",
         retryable=1,
