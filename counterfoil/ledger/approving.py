@@ -18,6 +18,7 @@ from ..canonical import JsonObject
 from .admission import Busy, Duplicate, Neighbours, Unresolved
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import look
+from .doubts import establish_absent
 from .events import EventType
 from .rows import (
     INSERT_APPROVAL,
@@ -145,8 +146,11 @@ def propose(
     return Proposed(made, approval)
 
 
-def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Proposed | None]:
-    """A fresh proposal for a call whose approval no longer fits or was not used in time; None if it moved meanwhile."""
+def repropose(call_id: str, approval: ApprovalRow, why: str, at: int, *, absent: bool = False) -> Fact[Proposed | None]:
+    """A fresh proposal for a call whose approval no longer fits or was not used in time; None if it moved meanwhile.
+
+    `absent` is as in `resend`.
+    """
     row = yield from get_call(call_id)
     if row is None or row.state not in {
         CallState.QUEUED,
@@ -154,6 +158,8 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
         CallState.AWAITING_RECONCILIATION,
     }:
         return None
+    if absent:
+        yield from establish_absent(call_id, at)
     old = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
     if old is not None and old.state in OPEN:
         yield from _set(old, ApprovalState.SUPERSEDED, superseded_by=approval.approval_id)

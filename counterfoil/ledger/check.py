@@ -6,17 +6,18 @@ repaired, because every repair would be a guess.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, func, literal, or_, select
 
+from .doubts import contradicted
 from .migrations import is_whole
 from .place import connect_read_only
+from .rows import SELECT_ATTEMPTS, AttemptRow, CallRow
 from .sql import Sql, fetch, run
 from .states import SENT_AND_OPEN, CallState
 from .tables import attempts, calls, events, keys, leases, payload_chunks, payloads
@@ -60,6 +61,7 @@ class Rule:
 
 _c, _a = calls.c, attempts.c
 _settled = _c.state == CallState.SETTLED.value
+_refused = _c.state == CallState.REFUSED.value
 _sent: ColumnElement[bool] = or_(*(_c.state == state.value for state in sorted(SENT_AND_OPEN)))
 
 
@@ -144,18 +146,11 @@ RULES: Final = (
 )  # fmt: skip
 
 
-class _Late(NamedTuple):
-    call_id: str
-    generation: int
-    outcome: str | None
-    late: str
-
-
-SELECT_LATE = Sql(
-    select(_a.call_id, _a.generation, _c.outcome, _a.late)
-    .select_from(attempts.join(calls, and_(_c.call_id == _a.call_id, _settled)))
-    .where(_a.late.is_not(None)),
-    _Late,
+SELECT_LATE: Sql[CallRow] = Sql(
+    select(*[_c[name] for name in CallRow._fields]).where(
+        or_(_settled, _refused), select(literal(1)).where(_a.call_id == _c.call_id, _a.late.is_not(None)).exists()
+    ),
+    CallRow,
 )
 
 
@@ -191,18 +186,23 @@ def _file(connection: sqlite3.Connection) -> list[Breach]:
 
 
 def _contradictions(connection: sqlite3.Connection) -> list[Breach]:
-    """Settled calls whose late evidence says otherwise; an ambiguous late settlement says nothing."""
+    """Ended calls whose late evidence says of the effect what their row denies."""
     breaches: list[Breach] = []
     for row in run(connection, fetch(SELECT_LATE)):
-        try:
-            said = json.loads(row.late).get("outcome")
-        except (ValueError, AttributeError):
-            said = "unreadable"
-        if said not in (row.outcome, "ambiguous", None):
-            breaches.append(
-                Breach(
-                    "late_agrees", "attempts", f"{row.call_id}/{row.generation}",
-                    f"the call is settled as {row.outcome} and its late settlement says {said}",
-                )
-            )  # fmt: skip
-    return breaches[:ROWS]
+        crossings = run(connection, fetch(SELECT_ATTEMPTS, call_id=row.call_id))
+        what = _contradiction(row, crossings)
+        if what is not None:
+            numbers = [crossing.generation for crossing in crossings if crossing.late is not None]
+            breaches.append(Breach("late_agrees", "attempts", f"{row.call_id}/{numbers[-1]}", what))
+            if len(breaches) == ROWS:
+                break
+    return breaches
+
+
+def _contradiction(row: CallRow, crossings: list[AttemptRow]) -> str | None:
+    try:
+        if contradicted(row, crossings):
+            return f"the call ended as {row.outcome}, and what an attempt reported late says otherwise of its effect"
+    except (ValueError, KeyError, AttributeError):
+        return "a late settlement cannot be read"
+    return None

@@ -31,6 +31,7 @@ from .admission import (
     take_leases,
 )
 from .bookkeeping import Delivery, mark_delivered
+from .doubts import find_answer
 from .events import EventType
 from .rows import (
     INSERT_ATTEMPT,
@@ -190,7 +191,7 @@ def dispatch_queued(
         return Moved(row)
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
-    if row.generation and (yield from _reported_late(call_id)):
+    if row.generation and find_answer(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id))) is not None:
         return LateFound(row)
     approval: ApprovalRow | None = None
     if digest is not None:
@@ -237,11 +238,6 @@ def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved 
     if bound is not None:
         return Duplicate(Relation.CONFLICT, bound)
     return (yield from _neighbours(who, row.resource_keys, mine=row.call_id))
-
-
-def _reported_late(call_id: str) -> Fact[bool]:
-    crossings = yield from fetch(SELECT_ATTEMPTS, call_id=call_id)
-    return any(crossing.late is not None for crossing in crossings)
 
 
 def _consumable(row: CallRow, digest: str, at: int) -> Fact[ApprovalRow | None]:

@@ -14,8 +14,9 @@ from sqlalchemy import bindparam, or_, select, text, update
 from ..canonical import JsonObject
 from .admission import end_retention, owner_lives
 from .bookkeeping import Delivery, mark_delivered
+from .doubts import establish_absent, others_in_doubt
 from .events import EventType
-from .rows import SELECT_ATTEMPT, CallRow, get_call, move, touch
+from .rows import SELECT_ATTEMPT, SETTLE_ATTEMPT, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
 from .sql import Fact, Sql, change, fetch, one
 from .states import UNRESOLVED, CallState, Move
@@ -162,13 +163,22 @@ def take_over(call_id: str, owner_id: str, at: int) -> Fact[TakenOver | None]:
 def abandon(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     """A call of our own that nothing in this process follows: its adapter was never called after its record.
 
-    That is so where the answer to a commit was lost. A dispatched one settles as not sent.
+    That is so where the answer to a commit was lost. A dispatched one settles as not sent, unless an earlier attempt
+    of it is in doubt.
     """
     row = yield from get_call(call_id)
     if row is None or row.owner_id != owner_id or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
         return None
-    if row.by_decision and row.state == CallState.QUEUED:
+    if row.state == CallState.QUEUED and (row.by_decision or row.sent == "unknown"):
         return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
+    if row.state == CallState.DISPATCHED:
+        yield from change(
+            SETTLE_ATTEMPT,
+            of=call_id, number=row.generation, settled_at=at,
+            outcome="permanent_failure", sent="no", handler_ended_at=at,
+        )  # fmt: skip
+        if (yield from others_in_doubt(row, row.generation)):
+            return (yield from _lose(row, at))
     return (yield from _abandon(row, at, {"owner": owner_id}))
 
 
@@ -177,19 +187,7 @@ def lose(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     row = yield from get_call(call_id)
     if row is None or row.owner_id != owner_id or row.state != CallState.DISPATCHED:
         return None
-    return (
-        yield from move(
-            row,
-            Move.LOSE,
-            EventType.LOST,
-            at,
-            {"owner": owner_id},
-            outcome="ambiguous",
-            code="ambiguous",
-            message="The server lost track of it before the outcome was recorded.",
-            request_open=0,
-        )
-    )
+    return (yield from _lose(row, at))
 
 
 def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
@@ -239,14 +237,19 @@ def note_word(call_id: str, revision: int, word: JsonObject, at: int) -> Fact[Ca
     return (yield from touch(row, EventType.RESOLVED, at, word))
 
 
-def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject) -> Fact[CallRow | None]:
+def resend(
+    call_id: str, revision: int, owner_id: str, at: int, why: JsonObject, *, absent: bool = False
+) -> Fact[CallRow | None]:
     """Queue an unresolved call to be sent again, because a rule says that it is safe; None if it moved meanwhile.
 
-    It stays unresolved for everybody else until the next attempt has settled.
+    It stays unresolved for everybody else until the next attempt has settled. `absent`: it is established, by a person
+    or by time, that no attempt so far had an effect; else the next one's failure leaves the call unresolved.
     """
     row = yield from get_call(call_id)
     if row is None or row.revision != revision or row.state not in UNRESOLVED:
         return None
+    if absent:
+        yield from establish_absent(call_id, at)
     return (
         yield from move(
             row,
@@ -302,6 +305,22 @@ def list_calls(sql: Sql[CallId], **params: Any) -> Fact[list[str]]:  # noqa: ANN
 def list_due(now: int) -> Fact[list[str]]:
     """The undecided proposals past their time."""
     return [row.approval_id for row in (yield from fetch(DUE, now=now))]
+
+
+def _lose(row: CallRow, at: int) -> Fact[CallRow]:
+    return (
+        yield from move(
+            row,
+            Move.LOSE,
+            EventType.LOST,
+            at,
+            {"owner": row.owner_id},
+            outcome="ambiguous",
+            code="ambiguous",
+            message="The server lost track of it before the outcome was recorded.",
+            request_open=0,
+        )
+    )
 
 
 def _abandon(row: CallRow, at: int, data: JsonObject) -> Fact[CallRow]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
 
 from sqlalchemy import bindparam, delete
 
@@ -16,6 +16,7 @@ from ..canonical import JsonObject
 from .admission import Duplicate, Neighbours, bind_key, end_retention, find_duplicate, start_retention, take_leases
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import Charge, give_back
+from .doubts import contradicted, find_answer, happened, others_in_doubt
 from .events import EventType
 from .rows import (
     INSERT_ATTEMPT,
@@ -33,8 +34,6 @@ from .sealing import Sealed, store
 from .sql import Fact, Sql, change, fetch
 from .states import ENDED, UNRESOLVED, CallState, Move
 from .tables import leases
-
-HAPPENED: Final = frozenset({"success", "no_result", "partial"})
 
 _RELEASE: Sql[Any] = Sql(delete(leases).where(leases.c.call_id == bindparam("of")))
 
@@ -60,11 +59,7 @@ class Settlement:
     @property
     def happened(self) -> bool | None:
         """Whether the effect took place, or None if this does not say."""
-        if self.outcome in HAPPENED:
-            return True
-        if self.outcome == "ambiguous" or (self.details or {}).get("effect") == "unknown":
-            return None
-        return False
+        return happened(self.outcome, self.details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +88,10 @@ def settle(
     handler_ended: bool = True,
     refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
-    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then.
+    """The outcome of an attempt, by the one who made it.
 
+    With `retry_at` another attempt follows then, if this one is known to have had no effect. Such a one leaves a call
+    unresolved of which another attempt is in doubt.
     Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
     """
     row = yield from get_call(call_id)
@@ -105,11 +102,13 @@ def settle(
     yield from _end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
     for charge, amount in refunds:
         yield from give_back(charge, amount)
-    if retry_at is not None:
+    absent = settlement.happened is False
+    in_doubt = absent and (yield from others_in_doubt(row, generation))
+    if retry_at is not None and absent:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}
-        changes = {"not_before": retry_at, "sent": "no", "outcome": None}
+        changes = {"not_before": retry_at, "sent": "unknown" if in_doubt else "no", "outcome": None}
         return Settled((yield from move(row, Move.RETRY, EventType.RETRIED, settlement.at, data, **changes)))
-    return Settled((yield from conclude(row, settlement)))
+    return Settled((yield from conclude(row, _still_unknown(settlement) if in_doubt else settlement)))
 
 
 def observe(
@@ -188,24 +187,19 @@ def release(row: CallRow, at: int) -> Fact[None]:
 
 
 def take_late(call_id: str, at: int) -> Fact[CallRow | None]:
-    """Let a late settlement answer for its unresolved call; None if there is none that does.
+    """Let a late settlement answer for its unresolved call; None if there is none that does (see `find_answer`).
 
     A call that was about to be sent again is answered by it too.
     """
     row = yield from get_call(call_id)
     if row is None or not (row.state in UNRESOLVED or (row.state == CallState.QUEUED and row.generation)):
         return None
-    for crossing in reversed((yield from fetch(SELECT_ATTEMPTS, call_id=call_id))):
-        if crossing.late is None:
-            continue
-        late: JsonObject = json.loads(crossing.late)
-        if late["outcome"] == "ambiguous":
-            continue
-        return (yield from _conclude_late(row, late, crossing, at))
-    return None
+    crossing = find_answer(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)))
+    return None if crossing is None else (yield from _conclude_late(row, crossing, at))
 
 
-def _conclude_late(row: CallRow, late: JsonObject, crossing: AttemptRow, at: int) -> Fact[CallRow]:
+def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]:
+    late: JsonObject = json.loads(crossing.late or "{}")
     settlement = Settlement(
         outcome=str(late["outcome"]),
         sent=str(late["sent"]),
@@ -236,17 +230,22 @@ def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> 
         at=settlement.at,
     )
     row = yield from touch(row, EventType.LATE_SETTLEMENT, settlement.at, late)
-    if _contradicts(row, settlement):
+    if row.state in ENDED and contradicted(row, (yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id))):
         row = yield from _contradict(row, settlement)
     return Superseded(row)
 
 
-def _contradicts(row: CallRow, settlement: Settlement) -> bool:
-    if row.state not in ENDED or row.outcome is None or settlement.happened is None:
-        return False
-    details = json.loads(row.details) if row.details else None
-    stated = Settlement(row.outcome, row.sent, 0, details=details).happened
-    return stated is not None and stated != settlement.happened
+def _still_unknown(settlement: Settlement) -> Settlement:
+    """What an attempt without effect makes of a call of which another attempt is in doubt."""
+    return replace(
+        settlement,
+        outcome="ambiguous",
+        sent="unknown",
+        code="ambiguous",
+        message="The last attempt had no effect, and what became of an earlier one is still not known.",
+        retryable=False,
+        details=None,
+    )
 
 
 def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:

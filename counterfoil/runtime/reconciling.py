@@ -137,7 +137,9 @@ class Reconciler:
             return (
                 None
                 if noted is None
-                else await self._send_again(noted, contract, "a person says that it did not happen", fresh=True)
+                else await self._send_again(
+                    noted, contract, "a person says that it did not happen", fresh=True, absent=True
+                )
             )
         settlement = self._person_settlement(row, contract, word, at)
         return await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement, word=said))
@@ -213,21 +215,23 @@ class Reconciler:
             done = await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement))
             return done or row
         if advice.step is Step.RESEND:
-            return await self._send_again(row, contract, advice.why) or row
+            return await self._send_again(row, contract, advice.why, absent=advice.absent) or row
         return row
 
     async def _send_again(
-        self, row: CallRow, contract: Contract | None, why: str, *, fresh: bool = False
+        self, row: CallRow, contract: Contract | None, why: str, *, fresh: bool = False, absent: bool = False
     ) -> CallRow | None:
         """Queue it, or propose it anew where its approval does not cover another sending."""
         parts, at = self._parts, self._parts.clock.now()
         if contract is not None and row.approval_id is not None:
             approval = await self._propose(row, contract, {"why": why, "fresh": fresh})
             if approval is not None:
-                done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
+                done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at, absent=absent))
                 return done.row if done is not None else None
         owner_id = parts.ledger.owner_id
-        return await parts.ledger.record(lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}))
+        return await parts.ledger.record(
+            lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}, absent=absent)
+        )
 
     def _settlement(self, row: CallRow, contract: Contract, outcome: Outcome[Any], at: int, by: str) -> Settlement:
         keeper = self._parts.keeper(row.call_id, row.tenant)
