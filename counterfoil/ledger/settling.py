@@ -21,6 +21,7 @@ from .events import EventType
 from .rows import (
     INSERT_ATTEMPT,
     KEEP_LATE,
+    SELECT_ATTEMPT,
     SELECT_ATTEMPTS,
     SETTLE_ATTEMPT,
     AttemptRow,
@@ -31,7 +32,7 @@ from .rows import (
     touch,
 )
 from .sealing import Sealed, store
-from .sql import Fact, Sql, change, fetch
+from .sql import Fact, Sql, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState, Move
 from .tables import leases
 
@@ -218,9 +219,12 @@ def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]
 def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> Fact[Superseded]:
     if row is None:
         return Superseded(None)
+    late = _t2(row, generation, settlement) | {"retryable": settlement.retryable}
+    kept = yield from one(SELECT_ATTEMPT, call_id=row.call_id, generation=generation)
+    if kept is not None and kept.late == json.dumps(late) and kept.handler_ended_at == settlement.at:
+        return Superseded(row)
     if settlement.output is not None:
         yield from store(settlement.output)
-    late = _t2(row, generation, settlement) | {"retryable": settlement.retryable}
     yield from change(
         KEEP_LATE,
         of=row.call_id,
