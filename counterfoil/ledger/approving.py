@@ -22,6 +22,7 @@ from .doubts import establish_absent
 from .events import EventType
 from .rows import (
     INSERT_APPROVAL,
+    NOT_CANCELLED,
     POST,
     SELECT_APPROVAL,
     UPDATE_APPROVAL,
@@ -178,6 +179,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int, *, absent:
         outcome=None,
         code=None,
         message=None,
+        **NOT_CANCELLED,
     )
     return Proposed(made, approval)
 

@@ -16,7 +16,7 @@ from .admission import end_retention, owner_lives
 from .bookkeeping import Delivery, mark_delivered
 from .doubts import establish_absent, others_in_doubt
 from .events import EventType
-from .rows import SELECT_ATTEMPT, SETTLE_ATTEMPT, CallRow, get_call, move, touch
+from .rows import NOT_CANCELLED, SELECT_ATTEMPT, SETTLE_ATTEMPT, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
 from .sql import Fact, Sql, change, fetch, one
 from .states import UNRESOLVED, CallState, Move
@@ -243,10 +243,13 @@ def resend(
     """Queue an unresolved call to be sent again, because a rule says that it is safe; None if it moved meanwhile.
 
     It stays unresolved for everybody else until the next attempt has settled. `absent`: it is established, by a person
-    or by time, that no attempt so far had an effect; else the next one's failure leaves the call unresolved.
+    or by time, that no attempt so far had an effect; else the next one's failure leaves the call unresolved, and one that somebody asked to cancel
+    is not sent again at all.
     """
     row = yield from get_call(call_id)
     if row is None or row.revision != revision or row.state not in UNRESOLVED:
+        return None
+    if row.cancel_requested_at is not None and not absent:
         return None
     if absent:
         yield from establish_absent(call_id, at)
@@ -262,6 +265,7 @@ def resend(
             sent="unknown",
             outcome=None,
             code=None,
+            **NOT_CANCELLED,
         )
     )
 
@@ -288,6 +292,7 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
             code=None,
             message=None,
             request_open=1,
+            **NOT_CANCELLED,
         )
     )
 

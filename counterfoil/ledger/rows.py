@@ -7,7 +7,7 @@ and the row under compare-and-set on `revision`. What each change means is said 
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, insert, select, text, update
 
@@ -114,6 +114,10 @@ UPDATE_CALL: Sql[Any] = Sql(
     .where(calls.c.call_id == bindparam("of"), calls.c.revision == bindparam("was"))
     .values({name: bindparam(name) for name in _MUTABLE})
 )
+
+
+NOT_CANCELLED: Final[dict[str, Any]] = dict.fromkeys(("cancel_requested_at", "cancel_requested_by", "cancel_reason"))
+"""Changes of a call that somebody wants sent after all."""
 
 
 class AttemptRow(NamedTuple):

@@ -91,8 +91,8 @@ def settle(
 ) -> Fact[SettleResult]:
     """The outcome of an attempt, by the one who made it.
 
-    With `retry_at` another attempt follows then, if this one is known to have had no effect. Such a one leaves a call
-    unresolved of which another attempt is in doubt.
+    With `retry_at` another attempt follows then, if this one is known to have had no effect and nobody asked to cancel.
+    Such a one leaves a call unresolved of which another attempt is in doubt.
     Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
     """
     row = yield from get_call(call_id)
@@ -105,7 +105,7 @@ def settle(
         yield from give_back(charge, amount)
     absent = settlement.happened is False
     in_doubt = absent and (yield from others_in_doubt(row, generation))
-    if retry_at is not None and absent:
+    if retry_at is not None and absent and row.cancel_requested_at is None:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}
         changes = {"not_before": retry_at, "sent": "unknown" if in_doubt else "no", "outcome": None}
         return Settled((yield from move(row, Move.RETRY, EventType.RETRIED, settlement.at, data, **changes)))
