@@ -28,7 +28,7 @@ class Delivery(NamedTuple):
 
 _DELIVERED: Sql[Any] = Sql(
     update(calls)
-    .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None))
+    .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None), calls.c.settled_at.is_not(None))
     .values(delivered_at=bindparam("at"), request_open=0)
 )
 _OPEN: Sql[Any] = Sql(update(calls).where(calls.c.call_id == bindparam("of")).values(request_open=bindparam("open")))
@@ -51,7 +51,10 @@ _LAST: Sql[HeadRow] = Sql(
 
 
 def mark_delivered(deliveries: Sequence[Delivery]) -> Fact[None]:
-    """Deliveries that were noted since the last fact; they ride along with the next one."""
+    """Deliveries that were noted since the last fact; they ride along with the next one.
+
+    A call that was opened again meanwhile is as undelivered as it was before.
+    """
     for delivery in deliveries:
         yield from change(_DELIVERED, of=delivery.call_id, at=delivery.at)
 
