@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import bindparam, func, select, text
 
 from ..canonical import JsonObject
-from .admission import Busy, Duplicate, Neighbours, Unresolved
+from .admission import Busy, Duplicate, Neighbours, Unresolved, bind_key, find_bound
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import look
 from .doubts import establish_absent
@@ -274,10 +274,17 @@ def refuse_waiting(
 
 
 def join_key(call_id: str, key: str, at: int) -> Fact[CallRow | None]:
-    """A key given by a request that joins a waiting call belongs to that call from now on."""
+    """A key given by a request that joins a waiting call belongs to that call from now on.
+
+    It binds at the call's first T1, or here if that was made already.
+    """
     row = yield from get_call(call_id)
     if row is None or row.key is not None or row.state != CallState.AWAITING_APPROVAL:
         return row
+    if row.generation:
+        if (yield from find_bound(row._replace(key=key))) is not None:
+            return row
+        yield from bind_key(row, key, at)
     return (yield from touch(row, EventType.JOINED, at, {"key": "bound"}, key=key))
 
 
