@@ -237,9 +237,7 @@ def withdraw(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None
     row = yield from get_call(call_id)
     if row is None or row.state not in {CallState.AWAITING_APPROVAL, CallState.QUEUED}:
         return None
-    found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
-    if found is not None and found.state in OPEN:
-        yield from _set(found, ApprovalState.REVOKED)
+    yield from _revoke(row)
     if row.sent == "unknown":
         return (yield from _lose(row, EventType.CANCELLED, at, {"by": by, "reason": reason}))
     sent_before = row.generation > 0
@@ -270,6 +268,7 @@ def refuse_waiting(
     row = yield from get_call(call_id)
     if row is None or row.state not in {CallState.AWAITING_APPROVAL, CallState.QUEUED}:
         return None
+    yield from _revoke(row)
     return (yield from _refuse(row, EventType.REFUSED, at, code, message, outcome=outcome, details=details))
 
 
@@ -356,6 +355,12 @@ def _lose(row: CallRow, event: EventType, at: int, data: JsonObject) -> Fact[Cal
             by_decision=0,
         )
     )
+
+
+def _revoke(row: CallRow) -> Fact[None]:
+    found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
+    if found is not None and found.state in OPEN:
+        yield from _set(found, ApprovalState.REVOKED)
 
 
 def _set(approval: ApprovalRow, state: ApprovalState, **changes: Any) -> Fact[ApprovalRow]:  # noqa: ANN401 (columns)
