@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -25,6 +27,7 @@ class Book:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        path.write_bytes(_fresh_ledger())
         self.connection = migrations.connect(path, now=1, durability="normal")
         self.connection.execute("PRAGMA synchronous = OFF")
         self._ring = keyring.load(path.with_name("ledger.db.key"), in_use=False)
@@ -80,6 +83,15 @@ class Book:
     def events(self, call_id: str) -> list[tuple[str, dict[str, Any]]]:
         found = self.rows("SELECT type, body FROM events WHERE call_id = ? ORDER BY seq", call_id)
         return [(kind, json.loads(body)["data"]) for kind, body in found]
+
+
+@cache
+def _fresh_ledger() -> bytes:
+    """The bytes of a ledger that nobody has written to; making one takes longer than a story."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        migrations.connect(path, now=1).close()
+        return path.read_bytes()
 
 
 def first_row(call_id: str, ask: Ask, at: int) -> CallRow:

@@ -43,7 +43,6 @@ class Standing:
     order: str
     key: str | None
     state: str
-    number: int
     outcome: str | None = None
     sent: str = "no"
     owner: str | None = None
@@ -70,6 +69,16 @@ class Standing:
         return self.state == "awaiting_reconciliation" or (
             self.state in {"queued", "awaiting_approval"} and self.sent == "unknown"
         )
+
+    @property
+    def contradicted(self) -> bool:
+        """Late evidence says of the call's effect what its ended row denies."""
+        if self.state not in ENDED or self.tool.is_read or self.effect is None:
+            return False
+        lates = [crossing.late[2] for crossing in self.crossings if crossing.late is not None]
+        if self.effect is False:
+            return True in lates
+        return False in lates and all(crossing.happened is False for crossing in self.crossings)
 
     def others_known_absent(self, but: Crossing) -> bool:
         return all(crossing.happened is False for crossing in self.crossings if crossing is not but)
