@@ -243,8 +243,8 @@ def resend(
     """Queue an unresolved call to be sent again, because a rule says that it is safe; None if it moved meanwhile.
 
     It stays unresolved for everybody else until the next attempt has settled. `absent`: it is established, by a person
-    or by time, that no attempt so far had an effect; else the next one's failure leaves the call unresolved, and one that somebody asked to cancel
-    is not sent again at all.
+    or by time, that no attempt so far had an effect. Without that the next one's failure leaves the call unresolved,
+    and a call that somebody asked to cancel is not sent again at all.
     """
     row = yield from get_call(call_id)
     if row is None or row.revision != revision or row.state not in UNRESOLVED:

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, delete
 
 from ..canonical import JsonObject
 from .admission import Duplicate, Neighbours, bind_key, end_retention, find_duplicate, start_retention, take_leases
+from .approvals import revoke
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import Charge, give_back
 from .doubts import contradicted, find_answer, happened, others_in_doubt
@@ -212,8 +213,8 @@ def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]
         details=_object(late.get("details")),
         evidence=_object(late.get("evidence")),
     )
-    done = yield from conclude(row._replace(output_payload=crossing.late_payload), settlement)
-    return done
+    yield from revoke(row)
+    return (yield from conclude(row._replace(output_payload=crossing.late_payload), settlement))
 
 
 def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> Fact[Superseded]:
@@ -280,7 +281,8 @@ def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
 def _already(row: CallRow, generation: int, settlement: Settlement) -> Fact[bool]:
     for crossing in (yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)):
         if crossing.generation == generation:
-            return crossing.settled_at == settlement.at and crossing.outcome == settlement.outcome
+            kept = (crossing.settled_at, crossing.outcome, crossing.sent)
+            return kept == (settlement.at, settlement.outcome, settlement.sent)
     return False
 
 

@@ -215,7 +215,7 @@ class Asking(Base):
         self.crossed(call, owner, answered=answered, charge=charge and not call.crossings)
         return True
 
-    def _stops_sending(self, call: Standing, *, charge: bool) -> list[Stop]:
+    def _stops_sending(self, call: Standing, *, charge: bool) -> list[Stop]:  # noqa: PLR0911 (one a guard)
         nobody: frozenset[str] = frozenset()
         if call.cancelled:
             return [Stop("moved", nobody)]

@@ -1,4 +1,4 @@
-"""What the steps of a story share: the real ledger, the model beside it, the world outside, and what follows in the model."""
+"""What the steps of a story share: the real ledger, the model beside it, the world outside, and what follows."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Base:
         self.model.used += int(charge)
         self.model.bind(call)
 
-    def ended(  # noqa: PLR0913 (what an end says)
+    def ended(
         self, call: Standing, outcome: str, sent: str, by: str, *, effect: bool | None, state: str = "settled"
     ) -> None:
         call.state, call.outcome, call.sent, call.effect = state, outcome, sent, effect

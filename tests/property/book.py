@@ -6,6 +6,7 @@ import json
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -40,10 +41,8 @@ class Book:
         result = self._commit(make)
         if twice:
             before = self.everything()
-            try:
+            with suppress(sqlite3.IntegrityError):
                 self._commit(make)
-            except sqlite3.IntegrityError:
-                pass
             assert self.everything() == before, "a fact that was carried out twice changed something the second time"
         return result
 
