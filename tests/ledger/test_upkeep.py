@@ -32,11 +32,19 @@ def dispatch(ledger: Ledger, call_id: str, created_at: int) -> Fact[None]:
     """A call that was sent, with all that belongs to it."""
     head = yield from append(Head.new(call_id), tenant="t", call_id=call_id, type=EventType.DISPATCHED, at=1, data={})
     row = {**CALL, "args_payload": f"pay_{call_id}", "created_at": created_at}
+    row["resources"] = f'["order:{call_id}"]'
     yield from change(INSERT_CALL, **row, call_id=call_id, run_id=call_id, head=head.hash, owner_id="own")
     yield from change(INSERT_ATTEMPT, call_id=call_id, generation=1, owner_id="own", dispatched_at=1)
-    yield from change(INSERT_LEASE, tenant="t", resource=f"order:{call_id}", call_id=call_id, shared=0, taken_at=1)
+    yield from change(INSERT_LEASE, tenant="local", resource=f"order:{call_id}", call_id=call_id, shared=0, taken_at=1)
     yield from change(
-        INSERT_KEY, tenant="t", subject="s", tool="x", key=call_id, call_id=call_id, args_digest="d", bound_at=1
+        INSERT_KEY,
+        tenant="local",
+        subject="me",
+        tool="refund",
+        key=call_id,
+        call_id=call_id,
+        args_digest=CALL["args_digest"],
+        bound_at=1,
     )
     content = os.urandom(sealing.CHUNK_BYTES + 1)
     yield from sealing.store(
@@ -94,7 +102,7 @@ async def test_late_evidence_that_agrees_or_does_not_know_is_no_breach(two_calls
     for late in ('{"outcome": "success"}', '{"outcome": "ambiguous"}'):
         with closing(sqlite3.connect(two_calls.path, isolation_level=None)) as hand:
             hand.execute(_SETTLE)
-            hand.execute("DELETE FROM leases")
+            hand.execute("DELETE FROM leases WHERE call_id = 'call_1'")
             hand.execute("UPDATE attempts SET late = ? WHERE call_id = 'call_1'", (late,))
         assert check(two_calls.path).breaches == ()
 
