@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import re
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,8 +17,9 @@ from counterfoil.ledger import sealing
 from counterfoil.ledger.backup import backup
 from counterfoil.ledger.chain import Head, append
 from counterfoil.ledger.check import check
-from counterfoil.ledger.errors import CannotRecordError
+from counterfoil.ledger.errors import CannotRecordError, DamagedLedgerError
 from counterfoil.ledger.events import EventType
+from counterfoil.ledger.export import export
 from counterfoil.ledger.measure import CALL, INSERT_CALL
 from counterfoil.ledger.sql import Fact, Sql, change
 from counterfoil.ledger.stats import OldestOpen, stats
@@ -120,6 +124,17 @@ async def test_counts_are_those_of_the_tables(two_calls: Ledger) -> None:
 async def test_an_empty_ledger_has_counts_too(ledger: Ledger) -> None:
     found = stats(ledger.path)
     assert (found.calls, found.events, found.payload_bytes, found.oldest_open) == ({}, 0, 0, None)
+
+
+@pytest.mark.parametrize("read", [stats, lambda path: export(path, io.BytesIO())], ids=["stats", "export"])
+async def test_a_file_that_is_no_ledger_is_said_to_be_damaged(read: Callable[[Path], object], tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    for content in (b"no database at all, but long enough to be looked at " * 20, b""):
+        file.write_bytes(content)
+        with pytest.raises(DamagedLedgerError, match=re.escape(str(file))):
+            read(file)
+    with pytest.raises(CannotRecordError, match="cannot be read"):
+        read(tmp_path / "absent.db")
 
 
 async def test_a_backup_is_whole_private_and_opens_as_a_ledger(two_calls: Ledger, tmp_path: Path) -> None:

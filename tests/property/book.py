@@ -6,7 +6,7 @@ import json
 import sqlite3
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -36,12 +36,15 @@ class Book:
     def close(self) -> None:
         self.connection.close()
 
-    def record(self, make: Callable[[], Fact[T]], *, twice: bool = False) -> T:
-        """Carry out one fact and commit it. `twice`: its answer was lost, so it comes again and must change nothing."""
+    def record(self, make: Callable[[], Fact[T]], *, twice: bool = False, repeats: bool = False) -> T:
+        """Carry out one fact and commit it. `twice`: its answer was lost, so it comes again and must change nothing.
+
+        `repeats`: the runtime itself tries it until it is told that it was stored, so that it may not fail either.
+        """
         result = self._commit(make)
         if twice:
             before = self.everything()
-            with suppress(sqlite3.IntegrityError):
+            with nullcontext() if repeats else suppress(sqlite3.IntegrityError):
                 self._commit(make)
             assert self.everything() == before, "a fact that was carried out twice changed something the second time"
         return result

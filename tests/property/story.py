@@ -59,6 +59,7 @@ class Story(Asking):
                 refunds=((BUDGET, 1),) if back else (),
             ),
             twice=self.twice,
+            repeats=True,
         )
         crossing.handler.running = not ends
         if not current:

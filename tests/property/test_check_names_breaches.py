@@ -22,8 +22,8 @@ TOLD = {tool.name: tool for tool in TOOLS}
 def ledger() -> Iterator[Path]:
     """Calls in every state.
 
-    call_003 is in doubt and sent again, call_004 dispatched with a key and two resources, call_005 settled; call_007 and
-    its apr_008 are undecided, call_009 and its apr_010 approved, call_011 is sent with apr_012.
+    call_003 is in doubt and sent again, call_004 dispatched with a key and two resources, call_005 settled; call_007
+    and its apr_008 are undecided, call_009 and its apr_010 approved, call_011 is sent with apr_012.
     """
     story = Story()
 

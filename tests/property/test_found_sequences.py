@@ -178,9 +178,9 @@ def test_the_key_of_a_call_that_is_tried_again_does_not_expire(story: Story, ask
 def test_an_identical_call_that_waits_for_a_person_does_not_refuse_an_approved_one(
     story: Story, ask: Callable[..., Standing]
 ) -> None:
-    first = ask("refund")
+    first = ask("letter")
     story.approves(first)
-    second = ask("refund", key="k1")
+    second = ask("letter", key="k1")
     assert second is not first
     story.approves(second)
     story.needs_a_fresh_proposal(first)

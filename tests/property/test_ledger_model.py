@@ -21,7 +21,7 @@ from tests.property.model import ENDED, SENT_AND_OPEN, Ask, Proposal, Standing
 from tests.property.story import Story
 from tests.property.world import TOOLS, Handler, answers
 
-LOOKS_EVERY: Final = 5  # steps between two looks at the whole file
+LOOKS_EVERY: Final = 8  # steps between two looks at the whole file
 WAITING: Final = {"queued", "awaiting_approval"}
 RECONCILED: Final = ("rule", "rule", "retry", "retry", "probe", "no answer", "yes", "no")
 

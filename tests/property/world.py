@@ -34,6 +34,7 @@ class Tool:
 
 TOOLS: Final = (
     Tool("note", "write"),
+    Tool("letter", "write", approval=True),
     Tool("charge", "write", keyed=True),
     Tool("refund", "destructive", ("order:{order}",), approval=True),
     Tool("move", "write", ("order:{order}", "shared:account")),
