@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sqlalchemy import bindparam, func, select, text
@@ -18,11 +18,9 @@ from .admission import Busy, Duplicate, Neighbours, Unresolved, bind_key, find_b
 from .approvals import OPEN, ApprovalState, revoke, set_state
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import look
-from .doubts import establish_absent
 from .events import EventType
 from .rows import (
     INSERT_APPROVAL,
-    NOT_CANCELLED,
     POST,
     SELECT_APPROVAL,
     ApprovalRow,
@@ -131,11 +129,8 @@ def propose(
     return Proposed(made, approval)
 
 
-def repropose(call_id: str, approval: ApprovalRow, why: str, at: int, *, absent: bool = False) -> Fact[Proposed | None]:
-    """A fresh proposal for a call whose approval no longer fits or was not used in time; None if it moved meanwhile.
-
-    `absent` is as in `resend`.
-    """
+def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Proposed | None]:
+    """A fresh proposal for a call whose approval no longer fits or was not used in time; None if it moved meanwhile."""
     row = yield from get_call(call_id)
     if row is None or row.state not in {
         CallState.QUEUED,
@@ -143,8 +138,6 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int, *, absent:
         CallState.AWAITING_RECONCILIATION,
     }:
         return None
-    if absent:
-        yield from establish_absent(call_id, at)
     old = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
     if old is not None and old.state in OPEN:
         yield from set_state(old, ApprovalState.SUPERSEDED, superseded_by=approval.approval_id)
@@ -163,7 +156,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int, *, absent:
         outcome=None,
         code=None,
         message=None,
-        **NOT_CANCELLED,
+        cancel_requested_at=None,
     )
     return Proposed(made, approval)
 
@@ -183,6 +176,7 @@ def decide(approval_id: str, decision: Decision) -> Fact[Decided | NotDecided]:
     row = yield from get_call(found.call_id)
     if row is None or row.state != CallState.AWAITING_APPROVAL:
         return NotDecided("moved", found)
+    decision = replace(decision, at=max(decision.at, found.requested_at))  # the clock may have been set back
     state = ApprovalState.APPROVED if decision.approve else ApprovalState.REJECTED
     done = yield from set_state(
         found,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, case, select, update
 
 from ..canonical import JsonObject
 from .chain import Head, append
 from .events import EventType
-from .rows import END_HANDLER, CallRow, get_call, touch
+from .rows import END_HANDLER, SELECT_ATTEMPT, CallRow, get_call, touch
 from .sql import Fact, Sql, change, one
 from .states import SENT_AND_OPEN
 from .tables import calls, events
@@ -29,7 +29,10 @@ class Delivery(NamedTuple):
 _DELIVERED: Sql[Any] = Sql(
     update(calls)
     .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None), calls.c.settled_at.is_not(None))
-    .values(delivered_at=bindparam("at"), request_open=0)
+    .values(
+        delivered_at=case((calls.c.settled_at > bindparam("at"), calls.c.settled_at), else_=bindparam("at")),
+        request_open=0,
+    )
 )
 _OPEN: Sql[Any] = Sql(update(calls).where(calls.c.call_id == bindparam("of")).values(request_open=bindparam("open")))
 
@@ -84,7 +87,9 @@ def request_cancel(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow 
 
 def end_handler(call_id: str, generation: int, at: int) -> Fact[None]:
     """The handler of an attempt that was given up has come to its end without a word."""
-    yield from change(END_HANDLER, of=call_id, number=generation, at=at)
+    crossing = yield from one(SELECT_ATTEMPT, call_id=call_id, generation=generation)
+    began = at if crossing is None else crossing.dispatched_at
+    yield from change(END_HANDLER, of=call_id, number=generation, at=max(at, began))
 
 
 def append_to(run_id: str, tenant: str, event: EventType, at: int, data: JsonObject) -> Fact[None]:

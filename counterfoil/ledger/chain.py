@@ -12,15 +12,16 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, desc, select
+from sqlalchemy.dialects.postgresql import insert
 
 from ..canonical import JsonObject, canonical
 from .errors import DamagedChainError
 from .events import EventType
-from .sql import Fact, Sql, change, fetch, one
-from .storable import storable, storable_text
+from .sql import Fact, Sql, fetch, one
+from .storable import storable
 from .tables import events
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,7 +65,25 @@ COLUMNS: Final = (
     events.c.run_id, events.c.seq, events.c.call_id, events.c.tenant, events.c.type,
     events.c.at, events.c.body, events.c.prev, events.c.hash,
 )  # fmt: skip
+_last = events.alias("last")
 INSERT_EVENT = Sql(events.insert().values({column.name: bindparam(column.name) for column in COLUMNS}))
+INSERT_NEXT = Sql(
+    insert(events)
+    .from_select(
+        [column.name for column in COLUMNS],
+        select(*(bindparam(column.name, type_=column.type) for column in COLUMNS)).where(
+            select(_last.c.seq)
+            .where(
+                _last.c.run_id == bindparam("run_id"),
+                _last.c.seq == bindparam("last_seq", type_=events.c.seq.type),
+                _last.c.hash == bindparam("prev"),
+                _last.c.at <= bindparam("at"),
+            )
+            .exists()
+        ),
+    )
+    .on_conflict_do_nothing()
+)
 SELECT_LAST = Sql(
     select(events.c.seq, events.c.at, events.c.hash)
     .where(events.c.run_id == bindparam("run", type_=events.c.run_id.type))
@@ -124,7 +143,7 @@ def body_of(
 
 
 def _quoted(text: str) -> str:
-    return encode_basestring(storable_text(text))
+    return encode_basestring(text)  # an id: a column holds it too, and text that UTF-8 has not could not be stored
 
 
 def append(
@@ -138,21 +157,32 @@ def append(
 ) -> Fact[Head]:
     """Add one event and give the new head. Its time never lies before the last one's, whatever the clock did.
 
+    Where `head` comes from a call's state, the last event is looked at in the statement that adds the new one; only
+    if that adds nothing is it asked why.
+
     Raises:
         DamagedChainError: the chain does not end where `head` says; nothing was changed.
     """
-    last_at = head.at
-    if last_at is None:
-        last_at = yield from _check_last(head)
-    at = max(at, last_at)
-    body = body_of(head, tenant=tenant, call_id=call_id, type=type, at=at, data=data)
-    new = Head(head.run_id, head.seq + 1, link(head.hash, body.encode()), at)
-    yield from change(
-        INSERT_EVENT,
-        run_id=new.run_id, seq=new.seq, call_id=call_id, tenant=tenant, type=type.value,
-        at=at, body=body, prev=head.hash, hash=new.hash,
-    )  # fmt: skip
+    if head.at is None:
+        new, row = _next(head, tenant, call_id, type, at, data)
+        row["last_seq"] = head.seq
+        if head.seq and (yield INSERT_NEXT, row) == 1:
+            return new
+        head = head._replace(at=(yield from _check_last(head)))
+    new, row = _next(head, tenant, call_id, type, max(at, head.at or 0), data)
+    yield INSERT_EVENT, row
     return new
+
+
+def _next(
+    head: Head, tenant: str, call_id: str | None, kind: EventType, at: int, data: JsonObject
+) -> tuple[Head, dict[str, Any]]:
+    body = body_of(head, tenant=tenant, call_id=call_id, type=kind, at=at, data=data)
+    new = Head(head.run_id, head.seq + 1, link(head.hash, body.encode()), at)
+    return new, {
+        "run_id": new.run_id, "seq": new.seq, "call_id": call_id, "tenant": tenant, "type": kind.value,
+        "at": at, "body": body, "prev": head.hash, "hash": new.hash,
+    }  # fmt: skip
 
 
 def head_of(run_id: str) -> Fact[Head]:

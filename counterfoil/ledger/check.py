@@ -6,17 +6,20 @@ repaired, because every repair would be a guess.
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import literal, select
 
-from .doubts import contradicted
+from .evidence import contradicts, late_of, took_effect
 from .migrations import is_whole
 from .place import connect_read_only
-from .rows import SELECT_ATTEMPTS, AttemptRow, CallRow
+from .rows import AttemptRow
 from .rules import ENDED_CALL, ROWS, RULES
 from .sql import Sql, fetch, run
 from .tables import attempts, calls
@@ -40,12 +43,24 @@ class CheckReport:
     breaches: tuple[Breach, ...]
 
 
-SELECT_LATE: Sql[CallRow] = Sql(
-    select(*[calls.c[name] for name in CallRow._fields]).where(
-        ENDED_CALL,
-        select(literal(1)).where(attempts.c.call_id == calls.c.call_id, attempts.c.late.is_not(None)).exists(),
-    ),
-    CallRow,
+class _Settled(NamedTuple):
+    call_id: str
+    effect: str
+    outcome: str | None
+    sent: str
+    details: str | None
+
+
+_a, _c = attempts.c, calls.c
+_reported_late = select(literal(1)).where(_a.call_id == _c.call_id, _a.late.is_not(None)).exists()
+SELECT_SETTLED = Sql(
+    select(_c.call_id, _c.effect, _c.outcome, _c.sent, _c.details).where(ENDED_CALL, _reported_late), _Settled
+)
+SELECT_CROSSINGS = Sql(
+    select(*[_a[name] for name in AttemptRow._fields])
+    .where(_a.call_id.in_(select(_c.call_id).where(ENDED_CALL, _reported_late)))
+    .order_by(_a.call_id, _a.generation),
+    AttemptRow,
 )
 
 
@@ -81,23 +96,31 @@ def _file(connection: sqlite3.Connection) -> list[Breach]:
 
 
 def _contradictions(connection: sqlite3.Connection) -> list[Breach]:
-    """Ended calls whose late evidence says of the effect what their row denies."""
+    """Settled calls of which an attempt reported the opposite afterwards."""
+    crossings: defaultdict[str, list[AttemptRow]] = defaultdict(list)
+    for crossing in run(connection, fetch(SELECT_CROSSINGS)):
+        crossings[crossing.call_id].append(crossing)
     breaches: list[Breach] = []
-    for row in run(connection, fetch(SELECT_LATE)):
-        crossings = run(connection, fetch(SELECT_ATTEMPTS, call_id=row.call_id))
-        what = _contradiction(row, crossings)
-        if what is not None:
-            numbers = [crossing.generation for crossing in crossings if crossing.late is not None]
-            breaches.append(Breach("late_agrees", "attempts", f"{row.call_id}/{numbers[-1]}", what))
-            if len(breaches) == ROWS:
-                break
-    return breaches
+    for row in run(connection, fetch(SELECT_SETTLED)):
+        for crossing in crossings[row.call_id]:
+            if (said := _against(row, crossing, crossings[row.call_id])) is not None:
+                breaches.append(
+                    Breach(
+                        "late_agrees", "attempts", f"{row.call_id}/{crossing.generation}",
+                        f"the call is settled as {row.outcome} and its late settlement says {said}",
+                    )
+                )  # fmt: skip
+    return breaches[:ROWS]
 
 
-def _contradiction(row: CallRow, crossings: list[AttemptRow]) -> str | None:
+def _against(row: _Settled, crossing: AttemptRow, crossings: list[AttemptRow]) -> str | None:
+    """What a late settlement says against the call's own; None if nothing."""
+    is_read = row.effect == "read"
     try:
-        if contradicted(row, crossings):
-            return f"the call ended as {row.outcome}, and what an attempt reported late says otherwise of its effect"
-    except (ValueError, KeyError, AttributeError):
-        return "a late settlement cannot be read"
-    return None
+        stated = took_effect(row.outcome, row.sent, is_read=is_read)
+        if stated is None and json.loads(row.details or "{}").get("effect") == "none":
+            stated = False
+        late = late_of(crossing)
+        return str(late["outcome"]) if late and contradicts(stated, crossing, crossings, is_read=is_read) else None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return "unreadable"

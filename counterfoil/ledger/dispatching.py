@@ -31,8 +31,8 @@ from .admission import (
     take_leases,
 )
 from .bookkeeping import Delivery, mark_delivered
-from .doubts import find_answer
 from .events import EventType
+from .evidence import answering, earlier_unknown
 from .rows import (
     INSERT_ATTEMPT,
     SELECT_APPROVAL,
@@ -191,8 +191,12 @@ def dispatch_queued(
         return Moved(row)
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
-    if row.generation and find_answer(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id))) is not None:
-        return LateFound(row)
+    if row.generation:
+        crossings = yield from fetch(SELECT_ATTEMPTS, call_id=call_id)
+        if answering(row, crossings) is not None:
+            return LateFound(row)
+        if _key_forgotten(row, crossings, attempt.at):
+            return Moved((yield from _give_up_resending(row, attempt.at)))
     approval: ApprovalRow | None = None
     if digest is not None:
         approval = yield from _consumable(row, digest, attempt.at)
@@ -240,6 +244,29 @@ def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved 
     return (yield from _neighbours(who, row.resource_keys, mine=row.call_id))
 
 
+def _key_forgotten(row: CallRow, crossings: Sequence[AttemptRow], at: int) -> bool:
+    """An attempt may have had its effect, and the far side no longer keeps the key that would make another harmless."""
+    unknown = earlier_unknown(row, crossings, before=row.generation + 1)
+    return unknown and at >= crossings[0].dispatched_at + row.key_retention
+
+
+def _give_up_resending(row: CallRow, at: int) -> Fact[CallRow]:
+    return (
+        yield from move(
+            row,
+            Move.LOSE,
+            EventType.LOST,
+            at,
+            {"why": "its key is past its retention"},
+            outcome="ambiguous",
+            code="ambiguous",
+            message="It waited so long to be sent again that the far side may have forgotten its key. Whether the first "
+            "attempt happened is still not known.",
+            by_decision=0,
+        )
+    )
+
+
 def _consumable(row: CallRow, digest: str, at: int) -> Fact[ApprovalRow | None]:
     found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
     fits = (
@@ -282,7 +309,8 @@ def give_back(charge: Charge, amount: int) -> Fact[None]:
 
 def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:
     yield from take_leases(row, attempt.at)
-    crossing = AttemptRow(row.call_id, row.generation, attempt.owner_id, attempt.at, attempt.hard_deadline_at)
+    at = row.dispatched_at or attempt.at
+    crossing = AttemptRow(row.call_id, row.generation, attempt.owner_id, at, attempt.hard_deadline_at)
     yield from change(INSERT_ATTEMPT, **crossing._asdict())
 
 

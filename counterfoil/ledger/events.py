@@ -21,6 +21,7 @@ class EventType(StrEnum):
     RETRIED = "retried"  # an attempt is known not to have taken effect; another one follows
     LOST = "lost"  # T1 without T2: nobody here knows
     PROBED = "probed"
+    CLAIMED = "claimed"  # a server carries on what a decision queued
     TAKEN_OVER = "taken_over"  # another owner carries the call on
     LATE_SETTLEMENT = "late_settlement"  # evidence from a superseded attempt
     CONTRADICTION = "contradiction"  # late evidence against what was settled

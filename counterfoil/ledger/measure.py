@@ -2,7 +2,8 @@
 
 A call is two durable facts: T1 (a call's row and its event) and T2 (a guarded change of that row and its event). The
 bare writer groups and commits in the same way, on the same kind of file, with hand-written SQL and hashes made
-beforehand; what lies between the two is the price of facts, chain and isolation. Rounds alternate, the best counts.
+beforehand; `writer` adds facts, chain and isolation; `governed` is what a write really records, with its guards,
+sealed payloads and attempts. Rounds alternate, the best counts.
 
     python -m counterfoil.ledger.measure [--json] [--calls N] [--rounds N] [--durability full|normal]
 """
@@ -26,10 +27,16 @@ from sqlalchemy import bindparam, update
 
 from ..canonical import JsonObject
 from . import migrations
+from .admission import Neighbours
 from .chain import Head, append, link
+from .dispatching import Attempt, Dispatched, dispatch_new
 from .events import EventType
+from .rows import CallRow
+from .sealing import Kind, Sealed
+from .settling import Settlement, settle
 from .sql import Fact, Sql, change
 from .states import CallState
+from .store import Ledger, LedgerSettings
 from .tables import calls
 from .writer import Writer
 
@@ -40,10 +47,15 @@ _Call = Callable[[int], Awaitable[None]]
 CALL: Final[dict[str, Any]] = {
     "route": "direct", "tenant": "local", "subject": "me", "client": "bench", "scopes": "[]", "claimed": "{}",
     "tool": "refund", "version": "1", "schema_digest": "0" * 64, "effect": "write", "args_digest": "0" * 64,
-    "args_payload": "", "args_shown": "{}", "resources": "[]", "action_id": "act", "key_retention": 0, "state": "dispatched",
-    "sent": "unknown", "retryable": 0, "attempts": 1, "generation": 1, "by_decision": 0, "created_at": _NOW,
-    "request_open": 1, "revision": 1, "seq": 1,
+    "args_payload": "", "args_shown": "{}", "resources": "[]", "action_id": "act", "key_retention": 0,
+    "state": "dispatched", "sent": "unknown", "retryable": 0, "attempts": 1, "generation": 1, "by_decision": 0,
+    "created_at": _NOW, "request_open": 1, "revision": 1, "seq": 1,
 }  # fmt: skip
+_ASKED: Final = (
+    "route", "tenant", "subject", "client", "scopes", "claimed", "tool", "version", "schema_digest", "effect",
+    "args_digest", "args_payload", "args_shown", "resources", "action_id", "key_retention", "created_at",
+)  # fmt: skip
+_CONTENT: Final = b'{"amount":49.9,"note":"delivered six days late","order_id":"ord_17"}' * 4
 _EVENT: Final[JsonObject] = {"tool": "refund", "args": "0" * 64, "generation": 1, "owner": "own_" + "0" * 32}
 
 INSERT_CALL = Sql(
@@ -62,9 +74,11 @@ class Figure:
     """Calls a second at one concurrency, and how much of the bare writer's rate that is."""
 
     concurrency: int
-    ledger: float
     bare: float
-    ratio: float
+    writer: float
+    governed: float
+    writer_ratio: float
+    governed_ratio: float
 
 
 def measure(count: int, rounds: int, durability: migrations.Durability) -> list[Figure]:
@@ -74,13 +88,14 @@ def measure(count: int, rounds: int, durability: migrations.Durability) -> list[
 
 async def _compare(concurrency: int, count: int, rounds: int, durability: migrations.Durability) -> Figure:
     count = max(min(count, count * concurrency // 16), 50)
-    rates: dict[str, list[float]] = {"ledger": [], "bare": []}
+    rates: dict[str, list[float]] = {"bare": [], "writer": [], "governed": []}
     for _ in range(rounds):
-        for name, run in (("bare", _bare), ("ledger", _ledger)):
+        for name, run in (("bare", _bare), ("writer", _writer), ("governed", _governed)):
             with tempfile.TemporaryDirectory() as folder:
                 rates[name].append(await run(Path(folder) / "ledger.db", concurrency, count, durability))
-    ledger, bare = max(rates["ledger"]), max(rates["bare"])
-    return Figure(concurrency, round(ledger), round(bare), round(ledger / bare, 2))
+    bare, writer, governed = (max(rates[name]) for name in ("bare", "writer", "governed"))
+    ratios = round(writer / bare, 2), round(governed / bare, 2)
+    return Figure(concurrency, round(bare), round(writer), round(governed), *ratios)
 
 
 async def _drive(call: _Call, concurrency: int, count: int) -> float:
@@ -121,7 +136,7 @@ def _settle(head: Head) -> Fact[None]:
         raise LookupError(call_id)
 
 
-async def _ledger(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
+async def _writer(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
     writer = await Writer.open(path, lambda: migrations.connect(path, now=_NOW, durability=durability))
 
     async def call(n: int) -> None:
@@ -133,6 +148,35 @@ async def _ledger(path: Path, concurrency: int, count: int, durability: migratio
         return await _drive(call, concurrency, count)
     finally:
         await writer.close()
+
+
+# Everything that a governed write records.
+
+
+async def _governed(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
+    ledger = await Ledger.open(LedgerSettings(path=path, clock=lambda: _NOW, durability=durability))
+
+    async def call(n: int) -> None:
+        call_id = f"call_{n:032x}"
+        arguments = _sealed(ledger, call_id, "arguments")
+        row = CallRow(**{name: CALL[name] for name in _ASKED}, call_id=call_id, run_id=call_id)
+        who = Neighbours(
+            "local", "me", "refund", CALL["args_digest"], None, is_read=False, direct=True, now=_NOW, window=0
+        )
+        attempt = Attempt(ledger.owner_id, _NOW, None, request_open=True)
+        sent = await ledger.record(lambda: dispatch_new(row, who, arguments, attempt))
+        assert isinstance(sent, Dispatched)
+        settlement = Settlement("success", "yes", _NOW, output=_sealed(ledger, call_id, "output"))
+        await ledger.record(lambda: settle(call_id, 1, settlement))
+
+    try:
+        return await _drive(call, concurrency, count)
+    finally:
+        await ledger.close()
+
+
+def _sealed(ledger: Ledger, call_id: str, kind: Kind) -> Sealed:
+    return ledger.seal(payload_id=f"{kind}_{call_id}", call_id=call_id, tenant="local", kind=kind, content=_CONTENT)
 
 
 # The bare writer: one thread, one transaction for all that waits, nothing else.
@@ -217,9 +261,10 @@ def main() -> None:
     if chosen.json:
         sys.stdout.write(json.dumps([asdict(figure) for figure in figures]) + "\n")
         return
-    sys.stdout.write("concurrency   ledger calls/s   bare calls/s   ratio\n")
+    sys.stdout.write("calls/s at concurrency     bare   writer   of bare   governed   of bare\n")
     for one in figures:
-        sys.stdout.write(f"{one.concurrency:11d}   {one.ledger:14,.0f}   {one.bare:12,.0f}   {one.ratio:5.2f}\n")
+        rates = f"{one.bare:6,.0f}   {one.writer:6,.0f}   {one.writer_ratio:7.2f}   {one.governed:8,.0f}"
+        sys.stdout.write(f"{one.concurrency:22d}   {rates}   {one.governed_ratio:7.2f}\n")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, func, select, text
+from sqlalchemy import bindparam, select, text
 
-from .rows import ApprovalRow, AttemptRow, CallRow
+from .rows import JOINABLE, WAITING, ApprovalRow, AttemptRow, CallRow
 from .sql import Count, Sql
 from .tables import approvals, attempts, calls, events
 
@@ -60,8 +60,8 @@ PENDING_OF_TENANT: Sql[ApprovalRow] = Sql(
 )
 UNRESOLVED: Sql[CallRow] = Sql(
     select(*_CALL)
-    .where(*_MINE, text("(calls.state = 'awaiting_external' OR calls.state = 'awaiting_reconciliation')"))
-    .order_by(calls.c.created_at)
+    .where(*_MINE, WAITING, text("(calls.state = 'awaiting_external' OR calls.state = 'awaiting_reconciliation')"))
+    .order_by(calls.c.tool, calls.c.created_at)
     .limit(LIST_PAGE),
     CallRow,
 )
@@ -70,10 +70,10 @@ RECENT: Sql[CallRow] = Sql(
     CallRow,
 )
 UNDELIVERED: Sql[Count] = Sql(
-    select(func.count())
-    .select_from(calls)
-    .where(
-        *_MINE, text("calls.delivered_at IS NULL AND calls.effect != 'read'"), calls.c.settled_at > bindparam("since")
-    ),
+    select(calls.c.settled_at)
+    .where(*_MINE, JOINABLE, calls.c.settled_at > bindparam("since"))
+    .order_by(calls.c.tool, calls.c.args_digest)  # the order of its index
+    .limit(EVENT_PAGE),
     Count,
 )
+"""When each of the newest calls of a subject was settled whose answer nobody has seen."""

@@ -14,10 +14,10 @@ from sqlalchemy import bindparam, or_, select, text, update
 from ..canonical import JsonObject
 from .admission import end_retention, owner_lives
 from .bookkeeping import Delivery, mark_delivered
-from .doubts import establish_absent, others_in_doubt
 from .events import EventType
-from .rows import NOT_CANCELLED, SELECT_ATTEMPT, SETTLE_ATTEMPT, CallRow, get_call, move, touch
-from .settling import Settlement, conclude, release
+from .evidence import RULED_OUT, earlier_unknown
+from .rows import SELECT_ATTEMPT, SELECT_ATTEMPTS, CallRow, get_call, move, touch
+from .settling import Settlement, conclude, end_attempt, release
 from .sql import Fact, Sql, change, fetch, one
 from .states import UNRESOLVED, CallState, Move
 from .tables import approvals, attempts, calls, owners
@@ -115,6 +115,16 @@ _CLOSE_ORPHANED: Sql[Any] = Sql(
 )
 
 
+_RULE_OUT: Sql[Any] = Sql(
+    update(attempts)
+    .where(
+        attempts.c.call_id == bindparam("of"),
+        or_(attempts.c.outcome.is_(None), attempts.c.outcome == "ambiguous", attempts.c.sent == "unknown"),
+    )
+    .values(outcome=RULED_OUT)
+)
+
+
 class TakenOver(NamedTuple):
     """A call that was under way under a lost owner, as it is now, and whether its last attempt had no settlement."""
 
@@ -164,7 +174,7 @@ def abandon(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     """A call of our own that nothing in this process follows: its adapter was never called after its record.
 
     That is so where the answer to a commit was lost. A dispatched one settles as not sent, unless an earlier attempt
-    of it is in doubt.
+    of it may have had its effect.
     """
     row = yield from get_call(call_id)
     if row is None or row.owner_id != owner_id or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
@@ -172,12 +182,10 @@ def abandon(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     if row.state == CallState.QUEUED and (row.by_decision or row.sent == "unknown"):
         return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
     if row.state == CallState.DISPATCHED:
-        yield from change(
-            SETTLE_ATTEMPT,
-            of=call_id, number=row.generation, settled_at=at,
-            outcome="permanent_failure", sent="no", handler_ended_at=at,
-        )  # fmt: skip
-        if (yield from others_in_doubt(row, row.generation)):
+        never = Settlement("permanent_failure", "no", max(at, row.dispatched_at or at))
+        yield from end_attempt(call_id, row.generation, never, handler_ended=True)
+        crossings = yield from fetch(SELECT_ATTEMPTS, call_id=call_id)
+        if earlier_unknown(row, crossings, before=row.generation):
             return (yield from _lose(row, at))
     return (yield from _abandon(row, at, {"owner": owner_id}))
 
@@ -197,7 +205,7 @@ def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
         return None
     if not (yield from owner_lives(owner_id)):
         return None
-    return (yield from touch(row, EventType.TAKEN_OVER, at, {"to": owner_id}, owner_id=owner_id))
+    return (yield from touch(row, EventType.CLAIMED, at, {"to": owner_id}, owner_id=owner_id))
 
 
 def note_probe(call_id: str, revision: int, answer: str, probe_call_id: str, at: int) -> Fact[CallRow | None]:
@@ -237,22 +245,23 @@ def note_word(call_id: str, revision: int, word: JsonObject, at: int) -> Fact[Ca
     return (yield from touch(row, EventType.RESOLVED, at, word))
 
 
-def resend(
-    call_id: str, revision: int, owner_id: str, at: int, why: JsonObject, *, absent: bool = False
-) -> Fact[CallRow | None]:
+def rule_out(call_id: str, revision: int, at: int) -> Fact[CallRow | None]:
+    """The attempts that nobody knew of are established to have had no effect, for good; None if the call moved."""
+    row = yield from get_call(call_id)
+    if row is None or row.revision != revision:
+        return None
+    yield from change(_RULE_OUT, of=call_id)
+    return (yield from touch(row, EventType.RESOLVED, at, {"attempts": RULED_OUT}))
+
+
+def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject) -> Fact[CallRow | None]:
     """Queue an unresolved call to be sent again, because a rule says that it is safe; None if it moved meanwhile.
 
-    It stays unresolved for everybody else until the next attempt has settled. `absent`: it is established, by a person
-    or by time, that no attempt so far had an effect. Without that the next one's failure leaves the call unresolved,
-    and a call that somebody asked to cancel is not sent again at all.
+    It stays unresolved for everybody else until the next attempt has settled. An earlier wish to stop it is over.
     """
     row = yield from get_call(call_id)
     if row is None or row.revision != revision or row.state not in UNRESOLVED:
         return None
-    if row.cancel_requested_at is not None and not absent:
-        return None
-    if absent:
-        yield from establish_absent(call_id, at)
     return (
         yield from move(
             row,
@@ -265,7 +274,7 @@ def resend(
             sent="unknown",
             outcome=None,
             code=None,
-            **NOT_CANCELLED,
+            cancel_requested_at=None,
         )
     )
 
@@ -292,7 +301,7 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
             code=None,
             message=None,
             request_open=1,
-            **NOT_CANCELLED,
+            cancel_requested_at=None,
         )
     )
 

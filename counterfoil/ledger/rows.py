@@ -7,7 +7,7 @@ and the row under compare-and-set on `revision`. What each change means is said 
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, insert, select, text, update
 
@@ -102,6 +102,8 @@ _IMMUTABLE = frozenset(
 )  # fmt: skip
 _MUTABLE = tuple(name for name in CallRow._fields if name not in _IMMUTABLE)
 
+_TIMES = frozenset({"dispatched_at", "settled_at", "cancel_requested_at"})
+
 SELECT_CALL: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
     .where(calls.c.call_id == bindparam("call_id", type_=calls.c.call_id.type))
@@ -114,10 +116,6 @@ UPDATE_CALL: Sql[Any] = Sql(
     .where(calls.c.call_id == bindparam("of"), calls.c.revision == bindparam("was"))
     .values({name: bindparam(name) for name in _MUTABLE})
 )
-
-
-NOT_CANCELLED: Final[dict[str, Any]] = dict.fromkeys(("cancel_requested_at", "cancel_requested_by", "cancel_reason"))
-"""Changes of a call that somebody wants sent after all."""
 
 
 class AttemptRow(NamedTuple):
@@ -270,23 +268,24 @@ _SAME_CALL = (
     calls.c.subject == bindparam("subject"),
     calls.c.tool == bindparam("tool"),
 )
+JOINABLE = text("calls.delivered_at IS NULL AND calls.request_open = 0 AND calls.effect != 'read'")
 SELECT_JOINABLE: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
     .where(
         *_SAME_CALL,
         calls.c.args_digest == bindparam("args_digest"),
         calls.c.route == "direct",
-        text("calls.delivered_at IS NULL AND calls.request_open = 0 AND calls.effect != 'read'"),
+        JOINABLE,
     )
     .order_by(calls.c.created_at.desc()),
     CallRow,
 )
-_WAITING = text(
+WAITING = text(
     "(calls.state = 'awaiting_approval' OR calls.state = 'queued'"
     " OR calls.state = 'awaiting_external' OR calls.state = 'awaiting_reconciliation')"
 )
 SELECT_WAITING: Sql[CallRow] = Sql(
-    select(*[calls.c[name] for name in CallRow._fields]).where(*_SAME_CALL, _WAITING).order_by(calls.c.created_at),
+    select(*[calls.c[name] for name in CallRow._fields]).where(*_SAME_CALL, WAITING).order_by(calls.c.created_at),
     CallRow,
 )
 
@@ -297,7 +296,7 @@ def move(row: CallRow, by: Move, event: EventType, at: int, data: JsonObject, **
 
 
 def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
-    """Change a call without a move, with its event.
+    """Change a call without a move, with its event. No time of the row lies before the event's, whatever the clock did.
 
     Raises:
         StaleRowError: somebody changed the row after it was read.
@@ -305,6 +304,9 @@ def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: 
     head = yield from append(
         Head(row.run_id, row.seq, row.head), tenant=row.tenant, call_id=row.call_id, type=event, at=at, data=data
     )
+    for name in _TIMES & changes.keys():
+        if changes[name] is not None:
+            changes[name] = max(changes[name], head.at or 0)
     new = row._replace(revision=row.revision + 1, seq=head.seq, head=head.hash, **changes)
     values = {name: getattr(new, name) for name in _MUTABLE}
     if (yield from change(UPDATE_CALL, of=row.call_id, was=row.revision, **values)) != 1:

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, literal, or_, select
 
-from .doubts import HAPPENED
 from .events import EventType
+from .evidence import HAPPENED
 from .sql import Sql
 from .states import ENDED, SENT_AND_OPEN, CallState
 from .tables import approvals, attempts, budgets, calls, events, keys, leases, payload_chunks, payloads

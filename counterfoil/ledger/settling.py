@@ -17,8 +17,8 @@ from .admission import Duplicate, Neighbours, bind_key, end_retention, find_dupl
 from .approvals import revoke
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import Charge, give_back
-from .doubts import contradicted, find_answer, happened, others_in_doubt
 from .events import EventType
+from .evidence import HAPPENED, answering, contradicts, earlier_unknown
 from .rows import (
     INSERT_ATTEMPT,
     KEEP_LATE,
@@ -61,7 +61,11 @@ class Settlement:
     @property
     def happened(self) -> bool | None:
         """Whether the effect took place, or None if this does not say."""
-        return happened(self.outcome, self.details)
+        if self.outcome in HAPPENED:
+            return True
+        if self.outcome == "ambiguous" or (self.details or {}).get("effect") == "unknown":
+            return None
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +94,10 @@ def settle(
     handler_ended: bool = True,
     refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
-    """The outcome of an attempt, by the one who made it.
+    """The outcome of an attempt, by the one who made it. With `retry_at` another attempt follows then, unless somebody
+    has asked for the call to stop.
 
-    With `retry_at` another attempt follows then, if this one is known to have had no effect and nobody asked to cancel.
-    Such a one leaves a call unresolved of which another attempt is in doubt.
+    That this attempt had no effect settles nothing while an earlier one may have had its own: the call stays unresolved.
     Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
     """
     row = yield from get_call(call_id)
@@ -101,16 +105,38 @@ def settle(
         if row is not None and (yield from _already(row, generation, settlement)):
             return Settled(row)
         return (yield from _keep_late(row, generation, settlement))
-    yield from _end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
+    settlement = _after(settlement, row.dispatched_at)
+    yield from end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
     for charge, amount in refunds:
         yield from give_back(charge, amount)
-    absent = settlement.happened is False
-    in_doubt = absent and (yield from others_in_doubt(row, generation))
-    if retry_at is not None and absent and row.cancel_requested_at is None:
+    doubt = earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=generation)
+    if retry_at is not None and row.cancel_requested_at is None:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}
-        changes = {"not_before": retry_at, "sent": "unknown" if in_doubt else "no", "outcome": None}
+        sent = "unknown" if doubt or settlement.happened is None else "no"
+        changes = {"not_before": retry_at, "sent": sent, "outcome": None}
         return Settled((yield from move(row, Move.RETRY, EventType.RETRIED, settlement.at, data, **changes)))
-    return Settled((yield from conclude(row, _still_unknown(settlement) if in_doubt else settlement)))
+    if doubt and settlement.happened is False:
+        return Settled((yield from _stay_unknown(row, generation, settlement)))
+    return Settled((yield from conclude(row, settlement)))
+
+
+def _stay_unknown(row: CallRow, generation: int, settlement: Settlement) -> Fact[CallRow]:
+    if settlement.output is not None:
+        yield from store(settlement.output)
+    said = settlement.message or settlement.outcome
+    return (
+        yield from move(
+            row,
+            Move.LOSE,
+            EventType.LOST,
+            settlement.at,
+            _t2(row, generation, settlement),
+            outcome="ambiguous",
+            sent="unknown",
+            code="ambiguous",
+            message=f"Attempt {generation} had no effect ({said}); what became of an earlier one is still not known.",
+        )
+    )
 
 
 def observe(
@@ -122,6 +148,7 @@ def observe(
     deliveries: Sequence[Delivery],
 ) -> Fact[Settled | Duplicate]:
     """T1 and T2 of a closed-world read in one fact, after it ran and before its answer."""
+    settlement = _after(settlement, row.created_at)
     yield from mark_delivered(deliveries)
     if row.key is not None and (duplicate := (yield from find_duplicate(who))) is not None:
         return duplicate
@@ -183,20 +210,21 @@ def conclude(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
 
 def release(row: CallRow, at: int) -> Fact[None]:
     """A settled call lets go of its resources, and its key's retention begins."""
-    yield from change(_RELEASE, of=row.call_id)
+    if row.resource_keys:
+        yield from change(_RELEASE, of=row.call_id)
     if row.key is not None:
         yield from start_retention(row, at)
 
 
 def take_late(call_id: str, at: int) -> Fact[CallRow | None]:
-    """Let a late settlement answer for its unresolved call; None if there is none that does (see `find_answer`).
+    """Let a late settlement answer for its unresolved call; None if there is none that does.
 
     A call that was about to be sent again is answered by it too.
     """
     row = yield from get_call(call_id)
     if row is None or not (row.state in UNRESOLVED or (row.state == CallState.QUEUED and row.generation)):
         return None
-    crossing = find_answer(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)))
+    crossing = answering(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)))
     return None if crossing is None else (yield from _conclude_late(row, crossing, at))
 
 
@@ -220,6 +248,7 @@ def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]
 def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> Fact[Superseded]:
     if row is None:
         return Superseded(None)
+    settlement = _after(settlement, row.dispatched_at)
     late = _t2(row, generation, settlement) | {"retryable": settlement.retryable}
     kept = yield from one(SELECT_ATTEMPT, call_id=row.call_id, generation=generation)
     if kept is not None and kept.late == json.dumps(late) and kept.handler_ended_at == settlement.at:
@@ -235,22 +264,19 @@ def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> 
         at=settlement.at,
     )
     row = yield from touch(row, EventType.LATE_SETTLEMENT, settlement.at, late)
-    if row.state in ENDED and contradicted(row, (yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id))):
+    crossings = yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)
+    if _contradicts(row, generation, crossings):
         row = yield from _contradict(row, settlement)
     return Superseded(row)
 
 
-def _still_unknown(settlement: Settlement) -> Settlement:
-    """What an attempt without effect makes of a call of which another attempt is in doubt."""
-    return replace(
-        settlement,
-        outcome="ambiguous",
-        sent="unknown",
-        code="ambiguous",
-        message="The last attempt had no effect, and what became of an earlier one is still not known.",
-        retryable=False,
-        details=None,
-    )
+def _contradicts(row: CallRow, generation: int, crossings: Sequence[AttemptRow]) -> bool:
+    if row.state not in ENDED or row.outcome is None:
+        return False
+    details = json.loads(row.details) if row.details else None
+    stated = Settlement(row.outcome, row.sent, 0, details=details).happened
+    late = next((crossing for crossing in crossings if crossing.generation == generation), None)
+    return late is not None and contradicts(stated, late, crossings, is_read=row.is_read)
 
 
 def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
@@ -278,15 +304,21 @@ def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
     )
 
 
+def _after(settlement: Settlement, began: int | None) -> Settlement:
+    """A settlement is never earlier than what it settles, even if the clock was set back meanwhile."""
+    return settlement if began is None or settlement.at >= began else replace(settlement, at=began)
+
+
 def _already(row: CallRow, generation: int, settlement: Settlement) -> Fact[bool]:
     for crossing in (yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)):
         if crossing.generation == generation:
             kept = (crossing.settled_at, crossing.outcome, crossing.sent)
-            return kept == (settlement.at, settlement.outcome, settlement.sent)
+            return kept == (_after(settlement, crossing.dispatched_at).at, settlement.outcome, settlement.sent)
     return False
 
 
-def _end_attempt(call_id: str, generation: int, settlement: Settlement, *, handler_ended: bool) -> Fact[None]:
+def end_attempt(call_id: str, generation: int, settlement: Settlement, *, handler_ended: bool) -> Fact[None]:
+    """What is known of one attempt at its end."""
     yield from change(
         SETTLE_ATTEMPT,
         of=call_id,

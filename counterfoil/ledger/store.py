@@ -91,6 +91,7 @@ class Ledger:
         self._writer = writer
         self._ring = ring
         self._closed = False
+        self._renewing = asyncio.Lock()
 
     @classmethod
     async def open(cls, settings: LedgerSettings) -> Ledger:
@@ -119,14 +120,24 @@ class Ledger:
             raise
         return cls(settings, path, writer, rings[0], presence)
 
-    async def renew_owner(self) -> None:
-        """After a lapse was declared: enter as a new owner. What the old one had under way stays the old one's."""
-        old, self.owner_id = self.presence, f"own_{secrets.token_hex(16)}"
-        self.presence = Presence(self.path, self.owner_id)
-        now = self._clock()
-        host, owner_id = socket.gethostname(), self.owner_id
-        await self._writer.record(lambda: owners.register(owner_id, host, os.getpid(), now))
-        old.release()
+    async def renew_owner(self, lapsed: str) -> None:
+        """After the lapse of owner `lapsed` was declared: enter as a new one, once, however many found it lapsed.
+
+        What the old one had under way stays the old one's.
+        """
+        async with self._renewing:
+            if self.owner_id != lapsed:
+                return
+            old, owner_id = self.presence, f"own_{secrets.token_hex(16)}"
+            presence = Presence(self.path, owner_id)
+            now, host = self._clock(), socket.gethostname()
+            try:
+                await self._writer.record(lambda: owners.register(owner_id, host, os.getpid(), now))
+            except BaseException:
+                presence.release()
+                raise
+            self.owner_id, self.presence = owner_id, presence
+            old.release()
 
     async def beat(self) -> bool:
         """Say that this process lives; False if its lease was declared lapsed (see `renew_owner`)."""
@@ -150,7 +161,12 @@ class Ledger:
         finally:
             await self.reads.close()
             await self._writer.close()
-            self.presence.release()
+            if ended:
+                self.presence.release()
+
+    def submit(self, make: Callable[[], Fact[T]]) -> asyncio.Future[T]:
+        """`record` for a caller that waits later; the fact has its place in the order from now on."""
+        return self._writer.submit(make)
 
     async def record(self, make: Callable[[], Fact[T]]) -> T:
         """Store one fact; see `Writer.record`."""

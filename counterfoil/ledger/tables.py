@@ -114,6 +114,7 @@ _JOINABLE = and_(calls.c.delivered_at.is_(None), calls.c.request_open == 0, call
 Index(
     "calls_joinable",
     calls.c.tenant, calls.c.subject, calls.c.tool, calls.c.args_digest,
+    calls.c.created_at,  # the order that is asked for; without it the planner takes `calls_recent`
     sqlite_where=_JOINABLE, postgresql_where=_JOINABLE,
 )  # fmt: skip
 _WAITING = or_(
@@ -122,7 +123,15 @@ _WAITING = or_(
     calls.c.state == "awaiting_external",
     calls.c.state == "awaiting_reconciliation",
 )
-Index("calls_waiting", calls.c.tenant, calls.c.subject, calls.c.tool, sqlite_where=_WAITING, postgresql_where=_WAITING)
+Index(
+    "calls_waiting",
+    calls.c.tenant,
+    calls.c.subject,
+    calls.c.tool,
+    calls.c.created_at,
+    sqlite_where=_WAITING,
+    postgresql_where=_WAITING,
+)
 _REQUESTED = calls.c.request_open == 1
 Index("calls_requested", calls.c.owner_id, sqlite_where=_REQUESTED, postgresql_where=_REQUESTED)
 Index("calls_recent", calls.c.tenant, calls.c.subject, calls.c.created_at)

@@ -131,9 +131,16 @@ class Writer:
             CannotRecordError: it was not stored, for a reason outside the fact.
             Exception: whatever the fact raised; nothing of it was stored.
         """
+        return await self.submit(make)
+
+    def submit(self, make: Callable[[], Fact[T]]) -> asyncio.Future[T]:
+        """`record` for a caller that waits later; the fact has its place in the order from now on."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(_Pending(make, future, time.monotonic() + self._options.busy_s))
-        return await future
+        try:
+            self._put(_Pending(make, future, time.monotonic() + self._options.busy_s))
+        except CannotRecordError as error:
+            future.set_exception(error)
+        return future
 
     def record_nowait(self, make: Callable[[], Fact[Any]]) -> None:
         """Store one fact that nobody waits for, from any thread; a failure is counted and given to `on_lost`."""

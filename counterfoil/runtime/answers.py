@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..canonical import sha256_hex
 from ..ledger.errors import LedgerError
 from ..ledger.redact import redact_text
+from ..ledger.states import ENDED, CallState
 from ..registry.request import CallRequest
 from ..registry.vocabulary import ErrorCode
 from .refusal import Reason, RefusedError, refuse
-from .views import CallView, ErrorView, Next, PlainView, follow
+from .views import CallView, ErrorView, Next, PlainView, error_of, follow
+
+if TYPE_CHECKING:
+    from .case import Case
 
 
 def not_found(name: str) -> RefusedError:
@@ -45,6 +50,31 @@ def closing() -> RefusedError:
 def unreadable(error: LedgerError) -> RefusedError:
     """The ledger could not be asked before anything was sent."""
     return refuse(ErrorCode.UNAVAILABLE, f"The ledger cannot be read now ({type(error).__name__}); nothing was sent.")
+
+
+def broken() -> RefusedError:
+    """A fault of ours before anything was sent."""
+    return refuse(ErrorCode.INTERNAL, "Counterfoil failed at this call before it was sent; its log names the place.")
+
+
+def unshown(case: Case) -> CallView:
+    """It was sent, and what became of it cannot be read now. Nobody may say that nothing happened."""
+    row = case.row
+    assert row is not None, "only a call with a row was sent"
+    ended = row.state in ENDED
+    waiting = ErrorView(ErrorCode.IN_PROGRESS, "Its outcome cannot be read now.", details={"call_id": row.call_id})
+    return CallView(
+        tool=row.tool,
+        state=CallState(row.state),
+        call_id=row.call_id,
+        version=row.version,
+        outcome=row.outcome if ended else None,
+        sent=row.sent,
+        error=error_of(row) if ended else waiting,
+        attempts=row.attempts,
+        replayed=case.joined,
+        next=follow(row.call_id, "Look at it again in a moment. Do not ask for it a second time."),
+    )
 
 
 def repeated(reason: Reason, seconds: float) -> Reason:

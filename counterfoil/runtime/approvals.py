@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ledger.approving import Decided, Decision, decide
-from ..ledger.errors import LedgerError
+from ..ledger.errors import DamagedChainError, LedgerError
 from ..ledger.queries import PENDING, PENDING_OF_TENANT, RECENT_APPROVALS
 from ..ledger.recovering import claim
 from ..ledger.redact import redact_text
@@ -53,6 +53,7 @@ class Approvals:
         """How a proposal stands and where a person decides, after a wait for that. Nothing is decided here."""
         try:
             row = await self._approval_for(principal, approval_id)
+            await self._parts.ledger.require_sound_chain(row.run_id)
             if decision is not None:
                 error = refuse(
                     ErrorCode.DENIED,
@@ -72,12 +73,12 @@ class Approvals:
     async def all(self, *, pending_only: bool = True) -> list[ApprovalView]:
         """Every proposal of the ledger, for the command line."""
         rows = await self._parts.ledger.reads.fetch(PENDING if pending_only else RECENT_APPROVALS)
-        return [await self._approval_view(row) for row in rows]
+        return [await self._listed(row) for row in rows]
 
     async def one(self, approval_id: str) -> ApprovalView | PlainView:
         """One proposal, for the command line."""
         row = await self._viewer.approval(approval_id)
-        return await self._approval_view(row) if row is not None else refusal_view(not_found(approval_id))
+        return await self._listed(row) if row is not None else refusal_view(not_found(approval_id))
 
     async def decide(
         self, approval_id: str, decision: str, *, decider: Decider, digest: str | None = None, note: str | None = None
@@ -87,6 +88,7 @@ class Approvals:
             row = await self._viewer.approval(approval_id)
             if row is None:
                 raise not_found(approval_id)
+            await self._parts.ledger.require_sound_chain(row.run_id)
             if decision not in {"approve", "reject"}:
                 raise refuse(
                     ErrorCode.INVALID_ARGUMENTS, f"decision: expected approve or reject, got {decision[:20]!r}"
@@ -119,7 +121,7 @@ class Approvals:
     async def pending_for(self, principal: Principal) -> list[ApprovalView]:
         """The undecided proposals that this principal made or may decide."""
         rows = await self._parts.ledger.reads.fetch(PENDING_OF_TENANT, tenant=principal.tenant)
-        return [await self._approval_view(row) for row in rows if may_see(row, principal)]
+        return [await self._listed(row) for row in rows if may_see(row, principal)]
 
     async def _carry_out(self, row: CallRow) -> None:
         """Carry on a decided call at once, if this process has its tool; any other server would find it."""
@@ -139,6 +141,14 @@ class Approvals:
         if row is None or not may_see(row, principal):
             raise not_found(approval_id)
         return row
+
+    async def _listed(self, row: ApprovalRow) -> ApprovalView:
+        """One of a list: a damaged one says so and shows nothing to decide about, and the others are shown."""
+        try:
+            await self._parts.ledger.require_sound_chain(row.run_id)
+        except DamagedChainError as error:
+            return ApprovalView(row, None, refusal_of(error))
+        return await self._approval_view(row)
 
     async def _approval_view(self, row: ApprovalRow, error: ErrorView | None = None) -> ApprovalView:
         call = await self._viewer.row(row.call_id)

@@ -23,13 +23,13 @@ from ..ledger.sql import Fact
 from ..ledger.states import CallState
 from ..registry.adapter import Call, CallStoppedError
 from ..registry.outcome import Outcome
-from ..registry.vocabulary import OutcomeClass
+from ..registry.vocabulary import OutcomeClass, Sent
 from .attempt import Crossing, LeaseLostError, Running
 from .capacity import Slot
 from .case import Case
 from .clock import MICROSECOND, micros
 from .parts import Parts
-from .retry import Again, next_attempt, time_budget
+from .retry import Again, harmless_again, next_attempt, time_budget
 from .settlement import Result, settlement_of
 
 log = logging.getLogger("counterfoil.runtime")
@@ -53,6 +53,8 @@ class Carrier:
         case.running = Running(
             Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s)
         )
+        self._parts.handlers.add(case.running.task)
+        case.running.task.add_done_callback(self._parts.handlers.discard)
         if case.gone and known.contract.is_read:
             case.running.stop_read()
         return case.running
@@ -88,10 +90,21 @@ class Carrier:
             try:
                 return await self._parts.ledger.record(fact)
             except CannotRecordError as error:
-                log.warning("cannot record the outcome of %s yet (%s); keeping it", case.call_id, type(error).__name__)
                 case.waits_for_ledger = True
                 case.nudged.set()
+                log.warning("cannot record the outcome of %s yet (%s); keeping it", case.call_id, error.reason)
                 await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE_S, pause * 2)
+
+    async def keep(self, call_id: str, fact: Callable[[], Fact[None]]) -> None:
+        """Record a fact that nobody waits for and that must not be lost either."""
+        pause = FIRST_PAUSE_S
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                return await self._parts.ledger.record(fact)
+            except CannotRecordError as error:
+                log.warning("cannot record a fact about %s yet (%s); keeping it", call_id, error.reason)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
 
     async def _settle(
@@ -119,10 +132,13 @@ class Carrier:
 
     def retry_at(self, case: Case, outcome: Outcome[Any], started: float, attempts: int) -> int | None:
         """When another attempt is made, in microseconds; None if none is."""
-        if outcome.kind is not OutcomeClass.RETRYABLE_FAILURE or (case.gone and case.known.contract.is_read):
+        contract = case.known.contract
+        if outcome.kind is not OutcomeClass.RETRYABLE_FAILURE or (case.gone and contract.is_read):
+            return None
+        if outcome.sent is Sent.UNKNOWN and not harmless_again(contract):
             return None
         left = self.time_left(case, started)
-        decision = next_attempt(case.known.contract.retry, attempts, left, outcome.after_s, self._parts.chance())
+        decision = next_attempt(contract.retry, attempts, left, outcome.after_s, self._parts.chance())
         return self._parts.clock.now() + micros(decision.after_s) if isinstance(decision, Again) else None
 
     def time_left(self, case: Case, started: float) -> float:

@@ -69,6 +69,11 @@ class Case:
         assert self.admitted is not None, "asked before admission"
         return self.admitted
 
+    @property
+    def unsent(self) -> bool:
+        """True if nothing of it can have been sent, as far as this process knows."""
+        return self.row is None or self.row.generation == 0
+
     def record(self, row: CallRow) -> None:
         """Its row as it was last written."""
         self.row = row

@@ -77,11 +77,11 @@ class Desk:
             row = await self._mine(principal, call_id or run_id or "")
             if wait_s and after_seq is None:
                 row = await self._follower.until_still(row.call_id, wait_s) or row
+            await self._desk.ledger.require_sound_chain(row.run_id)
             if offset is not None:
                 return await self._page(row, offset)
-            await self._desk.ledger.require_sound_chain(row.run_id)
             found = await self._desk.ledger.reads.fetch(EVENTS, run_id=row.run_id, after_seq=after_seq or 0)
-            view = await self._viewer.view(row)
+            view = await self._view(row)
             return replace_extra(view, events_part(found, EVENT_PAGE))
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
@@ -92,6 +92,7 @@ class Desk:
         """Before T1 a call settles as cancelled; after it a flag is set, a read is stopped, a write goes to its end."""
         try:
             row = await self._mine(principal, call_id or run_id or "")
+            await self._desk.ledger.require_sound_chain(row.run_id)
             at, why = self._desk.clock.now(), redact_text(reason or "")
             done = await self._desk.ledger.record(lambda: withdraw(row.call_id, principal.subject, why, at))
             if done is None:
@@ -99,7 +100,7 @@ class Desk:
                 case = self._desk.cases.get(row.call_id)
                 if case is not None and row.is_read and case.running is not None:
                     case.running.stop_read()
-            return await self._viewer.view(done or row)
+            return await self._view(done or row)
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
 
@@ -194,7 +195,7 @@ class Desk:
             "pending": [view.wire() for view in pending],
             "unresolved": [(await self._viewer.view(row)).wire() for row in unresolved],
             "calls": [brief(row) for row in recent],
-            "undelivered": lost[0].n if lost else 0,
+            "undelivered": len(lost),
             "server": {"ledger": health.state, "reason": health.reason, "wal_bytes": health.wal_bytes},
         }
         return PlainView(body)
@@ -215,12 +216,12 @@ class Desk:
             "text": part,
             "next_offset": offset + ends if more else None,
         }
-        view = await self._viewer.view(row)
+        view = await self._view(row)
         return replace_extra(view, {"page": page}, Next("status", following, "The next part.") if more else view.next)
 
     async def _follow_up(self, row: CallRow) -> CallView:
         if row.state not in UNRESOLVED_STATES:
-            return await self._viewer.view(row)
+            return await self._view(row)
         return await self._carried(await self._settler.follow(row))
 
     async def _carried(self, row: CallRow) -> CallView:
@@ -228,7 +229,7 @@ class Desk:
         if row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id:
             self._take_up(row)
             row = await self._follower.until_still(row.call_id, self._desk.settings.follow_up_wait_s) or row
-        return await self._viewer.view(row)
+        return await self._view(row)
 
     def _word(self, row: CallRow, resolution: str, evidence: str | None, then: str | None, person: Decider) -> Word:
         if resolution not in RESOLUTIONS:
@@ -260,6 +261,10 @@ class Desk:
             "A person's word is not taken from tool arguments. A person says it with: "
             f"counterfoil reconcile {row.call_id} --resolution ... --evidence ...",
         )
+
+    async def _view(self, row: CallRow) -> CallView:
+        """A call as somebody asked about it: its error is no error of the question."""
+        return replace(await self._viewer.view(row), reported=True)
 
     async def _mine(self, principal: Principal, call_id: str, *, or_person: bool = False) -> CallRow:
         row = await self._viewer.row(call_id)

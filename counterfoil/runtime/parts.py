@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..ledger.bookkeeping import Delivery
 from ..ledger.sealing import Kind, Sealed
@@ -23,8 +25,8 @@ from .waiting import WaitingRoom
 class Parts:
     """One process's parts. `cases` are the calls that a task of this process follows, by call id.
 
-    `crossed` are those of them whose adapter was called and whose outcome is not recorded yet. `chance` gives random
-    numbers from 0 to 1. `deliveries` wait for the next fact that carries them along.
+    `crossed` are those of them whose adapter was called and whose outcome is not recorded yet. `handlers`
+    run, also those that were given up. `chance` gives random numbers from 0 to 1. `deliveries` wait for the next fact that carries them along.
     """
 
     catalogue: Catalogue
@@ -39,6 +41,7 @@ class Parts:
     waiting: WaitingRoom = field(default_factory=WaitingRoom)
     cases: dict[str, Case] = field(default_factory=dict[str, Case])
     crossed: set[str] = field(default_factory=set[str])
+    handlers: set[asyncio.Task[Any]] = field(default_factory=set["asyncio.Task[Any]"])
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
 
     def keeper(self, call_id: str, tenant: str) -> CallKeeper:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from ..ledger.approving import Proposed, TooManyPending, propose, refuse_waiting, repropose
 from ..ledger.errors import CannotRecordError
 from ..ledger.rows import ApprovalRow, CallRow
-from ..ledger.settling import Settled, observe
+from ..ledger.settling import Settled, observe, take_late
 from ..ledger.states import CallState
 from ..registry.contract import Contract
 from ..registry.limits import Actor
@@ -80,6 +80,7 @@ class CallPath:
         """A queued call that has a row: decided, to be sent again, or left by another server."""
         row = case.row
         assert row is not None, "a resumed case has a row"
+        await self._parts.ledger.require_sound_chain(row.run_id)
         try:
             await self._readmit(case, row)
             approval = await self._viewer.approval(row.approval_id)
@@ -101,7 +102,14 @@ class CallPath:
         except MovedOnError as moved:
             row = moved.row or case.row
             assert row is not None, "only a call with a row moves on"
+            if moved.late:
+                row = await self._read_late(row)
             return await self._viewer.view(row)
+
+    async def _read_late(self, row: CallRow) -> CallRow:
+        """An earlier attempt has reported after all: its word answers for the call."""
+        at = self._parts.clock.now()
+        return await self._parts.ledger.record(lambda: take_late(row.call_id, at)) or row
 
     async def _carry_on(self, case: Case, result: Result, digest: str | None, started: float) -> CallView:
         """Further attempts, while the contract's one budget of attempts and time lasts."""
@@ -150,6 +158,9 @@ class CallPath:
             if error.reason.code is not ErrorCode.CANNOT_RECORD:
                 raise
             return refused_view(case.known.contract.name, error.reason, effect="read", sent="unknown")
+        finally:
+            if case.row is None or case.row.state == CallState.SETTLED:
+                self._parts.crossed.discard(case.call_id)
 
     async def _outcome_or_row(self, case: Case, running: Running) -> Outcome[Any]:
         waiting = asyncio.ensure_future(running.outcome())

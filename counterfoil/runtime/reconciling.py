@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.admission import owner_lives
 from ..ledger.approving import repropose
-from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve
+from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
 from ..ledger.redact import redact_text
 from ..ledger.settling import Settlement, take_late
 from ..registry.outcome import Outcome, ProbeAnswer
@@ -62,7 +62,12 @@ class Reconciler:
         self._busy: dict[str, asyncio.Lock] = {}
 
     async def follow(self, row: CallRow, *, repeatable_here: bool = False) -> CallRow:
-        """Follow the order once. The row that it leads to; unchanged where only a person can tell."""
+        """Follow the order once. The row that it leads to; unchanged where only a person can tell.
+
+        A read that is not repeated here is settled as interrupted.
+        """
+        if row.is_read and not repeatable_here:
+            return await self._interrupted(row)
         async with self._alone(row.call_id):
             at = self._parts.clock.now()
             late = await self._parts.ledger.record(lambda: take_late(row.call_id, at))
@@ -85,10 +90,7 @@ class Reconciler:
                 return await self._act(row, entry.contract, advise(case), said)
             return await self._act(row, entry.contract, advice, {})
 
-    async def after_restart(self, row: CallRow) -> CallRow:
-        """Follow the order once for a call that a lost owner left; a direct read is settled as interrupted instead."""
-        if not row.is_read:
-            return await self.follow(row)
+    async def _interrupted(self, row: CallRow) -> CallRow:
         settlement = Settlement(
             outcome="retryable_failure",
             sent="unknown",
@@ -134,13 +136,9 @@ class Reconciler:
             return await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
         if word.resolution == "not_happened" and word.then == "retry":
             noted = await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
-            return (
-                None
-                if noted is None
-                else await self._send_again(
-                    noted, contract, "a person says that it did not happen", fresh=True, absent=True
-                )
-            )
+            noted = await self._rule_out(noted) if noted is not None else None
+            why = "a person says that it did not happen"
+            return await self._send_again(noted, contract, why, fresh=True) if noted is not None else None
         settlement = self._person_settlement(row, contract, word, at)
         return await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement, word=said))
 
@@ -214,24 +212,32 @@ class Reconciler:
             settlement = self._settlement(row, contract, outcome, at, "probe")
             done = await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement))
             return done or row
-        if advice.step is Step.RESEND:
-            return await self._send_again(row, contract, advice.why, absent=advice.absent) or row
+        if advice.step is Step.RESEND and row.cancel_requested_at is None:
+            ruled_out = await self._rule_out(row) if advice.ruled_out else row
+            return (await self._send_again(ruled_out, contract, advice.why) if ruled_out else None) or row
         return row
 
+    async def _rule_out(self, row: CallRow) -> CallRow | None:
+        at = self._parts.clock.now()
+        return await self._parts.ledger.record(lambda: rule_out(row.call_id, row.revision, at))
+
     async def _send_again(
-        self, row: CallRow, contract: Contract | None, why: str, *, fresh: bool = False, absent: bool = False
+        self, row: CallRow, contract: Contract | None, why: str, *, fresh: bool = False
     ) -> CallRow | None:
-        """Queue it, or propose it anew where its approval does not cover another sending."""
+        """Queue it, or propose it anew where its approval does not cover another sending.
+
+        What somebody asked to stop is sent again only on a person's word.
+        """
         parts, at = self._parts, self._parts.clock.now()
+        if row.cancel_requested_at is not None and not fresh:
+            return None
         if contract is not None and row.approval_id is not None:
             approval = await self._propose(row, contract, {"why": why, "fresh": fresh})
             if approval is not None:
-                done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at, absent=absent))
+                done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
                 return done.row if done is not None else None
         owner_id = parts.ledger.owner_id
-        return await parts.ledger.record(
-            lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}, absent=absent)
-        )
+        return await parts.ledger.record(lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}))
 
     def _settlement(self, row: CallRow, contract: Contract, outcome: Outcome[Any], at: int, by: str) -> Settlement:
         keeper = self._parts.keeper(row.call_id, row.tenant)

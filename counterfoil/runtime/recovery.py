@@ -44,11 +44,11 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The step, with the reason that is shown and recorded. `absent`: no attempt so far had or can have an effect."""
+    """The step, with the reason that is shown and recorded."""
 
     step: Step
     why: str
-    absent: bool = False
+    ruled_out: bool = False  # the attempts so far are known to have had no effect, for good
 
 
 def advise(case: Situation) -> Advice:
@@ -73,7 +73,7 @@ def _after_answer(case: Situation) -> Advice:
         if _key_holds(case):
             return Advice(Step.RESEND, "the probe does not find it, and its key makes sending again safe")
         if settled_for_good(case.contract, case.hard_deadline_at, case.now):
-            return Advice(Step.RESEND, "the probe does not find it, and it can no longer appear", absent=True)
+            return Advice(Step.RESEND, "the probe does not find it, and it can no longer appear", ruled_out=True)
         return Advice(Step.PARK, "the probe does not find it now, but the first attempt may still act")
     return Advice(Step.PARK, "the probe could not tell")
 

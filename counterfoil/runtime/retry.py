@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..registry.vocabulary import Idempotency
+
 if TYPE_CHECKING:
-    from ..registry.contract import Retry
+    from ..registry.contract import Contract, Retry
 
 JITTER = 0.5
 LONGEST_BACKOFF_S = 60.0
@@ -43,6 +45,11 @@ def next_attempt(retry: Retry, attempts: int, left_s: float, wish_s: float | Non
     if wait + retry.least_s > left_s:
         return Enough("too little time is left for another attempt")
     return Again(wait)
+
+
+def harmless_again(contract: Contract) -> bool:
+    """True if a second attempt has no second effect, even where the first one may have had its own."""
+    return contract.is_read or contract.recovery.idempotency is not Idempotency.NONE
 
 
 def time_budget(retry: Retry, timeout_s: float) -> float:

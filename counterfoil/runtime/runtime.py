@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..ledger.admission import Relation
 from ..ledger.approving import join_key
-from ..ledger.bookkeeping import Delivery, mark_delivered, set_request_open
+from ..ledger.bookkeeping import Delivery, mark_delivered, request_cancel, set_request_open
 from ..ledger.errors import CannotRecordError, DamagedChainError, LedgerError
 from ..ledger.recovering import attempt_again
 from ..ledger.rows import ApprovalRow, CallRow
@@ -24,7 +24,7 @@ from ..registry.limits import Actor
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
-from .answers import closing, in_progress, raw_digest, repeated, unreadable, waits_for_ledger
+from .answers import broken, closing, in_progress, raw_digest, repeated, unreadable, unshown, waits_for_ledger
 from .carrying import Carrier
 from .case import Case
 from .desk import Desk
@@ -38,7 +38,7 @@ from .sending import CallerGoneError, IsDuplicateError, Sender
 from .sweeping import Doors, Sweeper
 from .tasks import Tasks, log_fault
 from .viewing import Viewer, refused_view
-from .views import CallView, ErrorView, follow
+from .views import CallView
 
 log = logging.getLogger("counterfoil.runtime")
 FLUSH_S: Final = 0.05
@@ -62,6 +62,7 @@ class Runtime(Desk):
         self._path.recover = self._recover_here
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
+        self._unsound: set[str] = set()  # calls whose record is damaged: the sweep would take them up for ever
         self._unwritten: dict[str, asyncio.TimerHandle] = {}
         self._flushing: asyncio.TimerHandle | None = None
         self._ticker: asyncio.Task[None] | None = None
@@ -88,13 +89,12 @@ class Runtime(Desk):
         if self._ticker is not None:
             self._ticker.cancel()
         await self._tasks.drain(max(0.0, self._grace_ends - self._parts.clock.monotonic()))
-        busy = any(case.running is not None and not case.running.task.done() for case in self._parts.cases.values())
         await self._tasks.cancel()
         try:
             await self._flush()
         except CannotRecordError as error:
             log.warning("the last deliveries were not recorded: %s", error)
-        return not busy and not self._parts.crossed
+        return not self._parts.crossed and not self._parts.handlers
 
     async def call(self, request: CallRequest) -> CallView:
         """Ask for a call. After `wait_s` the answer is how it stands; the call goes on."""
@@ -107,10 +107,15 @@ class Runtime(Desk):
         self._tasks.spawn(self._run(case, self._path.fresh))
         try:
             view = await self._listen(case, request.wait_s)
+        except LedgerError as error:
+            view = self._unread(case, error)
         except asyncio.CancelledError:
             case.listeners = 0
             case.caller_gone()
+            self._note_gone(case)
             self._close_request(case)
+            if case.row is None:
+                self._record_closed(case.call_id)  # its T1 may be on its way
             raise
         if view.state is CallState.AWAITING_APPROVAL and request.wait_given and request.wait_s and view.call_id:
             row = await self._follower.until_still(view.call_id, request.wait_s)
@@ -141,7 +146,18 @@ class Runtime(Desk):
 
     def _never_written(self, call_id: str) -> None:
         self._unwritten.pop(call_id, None)
-        self._parts.ledger.record_nowait(lambda: set_request_open(call_id, open_=False))
+        self._record_closed(call_id)
+
+    def _record_closed(self, call_id: str) -> None:
+        """In the order of the requests, and until it is recorded: while it is not, the same call would be a new one."""
+        first = self._parts.ledger.submit(lambda: set_request_open(call_id, open_=False))
+        self._tasks.spawn(self._until_closed(call_id, first))
+
+    async def _until_closed(self, call_id: str, first: Awaitable[None]) -> None:
+        try:
+            await first
+        except CannotRecordError:
+            await self._carrier.keep(call_id, lambda: set_request_open(call_id, open_=False))
 
     async def _run(self, case: Case, work: Callable[[Case], Awaitable[CallView]]) -> None:
         """The task of one call: every end of it is a view for whoever waits."""
@@ -155,12 +171,13 @@ class Runtime(Desk):
             view = await self._refused_case(case, error.reason)
         except DamagedChainError as error:
             log.error("the record of a call is damaged: %s", error)  # noqa: TRY400 (the place in our code says nothing)
+            self._unsound.add(case.call_id)
             view = self._damaged(case, error)
         except LedgerError as error:
-            view = self._refused(case, unreadable(error).reason)
+            view = self._unread(case, error)
         except Exception as error:  # noqa: BLE001 (where a request enters: a fault of ours must reach its caller)
             log_fault("a call ended", error)
-            view = self._broken(case)
+            view = self._refused(case, broken().reason) if case.unsent else unshown(case)
         finally:
             self._parts.cases.pop(case.call_id, None)
         if not case.done.done():
@@ -184,6 +201,7 @@ class Runtime(Desk):
         """A request that is another call, or collides with one."""
         duplicate = error.duplicate
         row = duplicate.row
+        await self._parts.ledger.require_sound_chain(row.run_id)
         if duplicate.relation is Relation.CONFLICT:
             raise key_conflict(error)
         if duplicate.relation is Relation.IN_PROGRESS:
@@ -216,7 +234,7 @@ class Runtime(Desk):
 
     def _carry_on(self, row: CallRow) -> None:
         """Follow a queued call of ours from its row."""
-        if row.call_id in self._parts.cases or self._closing:
+        if row.call_id in self._parts.cases or row.call_id in self._unsound or self._closing:
             return
         case = Case(row.call_id, row.action_id, principal_of(row))
         case.record(row)
@@ -229,7 +247,8 @@ class Runtime(Desk):
     async def _recover(self, row: CallRow) -> None:
         """A restart follows the order once by itself; reads are settled as interrupted instead."""
         try:
-            done = await self._reconciler.after_restart(row)
+            await self._parts.ledger.require_sound_chain(row.run_id)
+            done = await self._reconciler.follow(row)
         except (RefusedError, LedgerError) as error:
             log.warning("%s stays unresolved for now: %s", row.call_id, type(error).__name__)
             return
@@ -303,27 +322,22 @@ class Runtime(Desk):
         view = refused_view(case.request.tool if case.request else "", reason)
         return replace(view, call_id=case.call_id if case.row else None, sent="unknown" if case.row else "no")
 
-    def _broken(self, case: Case) -> CallView:
-        """A fault of ours. After T1 nobody may say that nothing happened: the sweep finds the call and says so."""
-        reason = refuse(ErrorCode.INTERNAL, "Counterfoil failed at this call; its log names the place.").reason
-        if case.row is None or case.row.state not in {CallState.DISPATCHED, CallState.AWAITING_RECONCILIATION}:
-            return refused_view(case.request.tool if case.request else case.known.contract.name, reason)
-        return CallView(
-            tool=case.row.tool,
-            state=CallState.DISPATCHED,
-            call_id=case.call_id,
-            sent="unknown",
-            error=ErrorView(ErrorCode.IN_PROGRESS, "Its outcome is not recorded yet.", retryable=False),
-            next=follow(case.call_id, "Look at it again in a moment. Do not ask for it a second time."),
-            effect=case.row.effect,
-        )
+    def _unread(self, case: Case, error: LedgerError) -> CallView:
+        """The ledger failed: before T1 nothing was sent; after it nobody may say so."""
+        return self._refused(case, unreadable(error).reason) if case.unsent else unshown(case)
+
+    def _note_gone(self, case: Case) -> None:
+        """A read stops with its request; who wanted that, and when, belongs to its record."""
+        row, at = case.row, self._parts.clock.now()
+        if row is None or case.joined or not row.is_read:
+            return
+        by = case.principal.subject
+        self._parts.ledger.record_nowait(lambda: request_cancel(row.call_id, by, "its request was cancelled", at))
 
     def _close_request(self, case: Case) -> None:
         """No request of its subject waits for it any more, and none has seen it settled."""
-        row = case.row
-        if row is None or row.effect == Effect.READ.value:
-            return
-        self._parts.ledger.record_nowait(lambda: set_request_open(row.call_id, open_=False))
+        if case.row is not None and case.row.effect != Effect.READ.value:
+            self._record_closed(case.row.call_id)
 
     def _flush_soon(self) -> None:
         self._flushing = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..ledger.admission import Busy, Duplicate, Neighbours, OwnerLapsed, Unresolved
@@ -103,6 +104,7 @@ class Sender:
                 while place is not None and not parts.waiting.is_first(place):
                     await self._patiently(case, place.turn())
                 slot = await self._slot(case)
+                owner_id = parts.ledger.owner_id
                 try:
                     result = await self._t1(case, digest)
                     if isinstance(result, Dispatched):
@@ -115,7 +117,7 @@ class Sender:
                 slot.release()
                 if isinstance(result, OwnerLapsed) and lapses == 0:
                     lapses += 1
-                    await parts.ledger.renew_owner()
+                    await parts.ledger.renew_owner(owner_id)
                     continue
                 self.stop(case, result)
                 if parts.clock.monotonic() > patience_ends:
@@ -170,24 +172,30 @@ class Sender:
                 call_id = case.call_id
                 siblings = not known.contract.is_read and not known.resources and case.row.route == Route.DIRECT.value
                 return await parts.ledger.record(
-                    lambda: dispatch_queued(call_id, attempt, digest=digest, siblings=siblings)
+                    lambda: dispatch_queued(call_id, self._timed(case, attempt), digest=digest, siblings=siblings)
                 )
             first = first_record(case, parts, attempt.at)
-            return await parts.ledger.record(lambda: dispatch_new(first.row, first.who, first.arguments, attempt))
+            return await parts.ledger.record(
+                lambda: dispatch_new(first.row, first.who, first.arguments, self._timed(case, attempt))
+            )
         except CannotRecordError as error:
             raise cannot_record(error) from None
 
     def _attempt(self, case: Case) -> Attempt:
-        parts, known = self._parts, case.known
-        at = parts.clock.now()
-        hard = at + micros(known.contract.limits.timeout_s) if known.adapter.hard_deadline else None
+        parts = self._parts
         return Attempt(
             owner_id=parts.ledger.owner_id,
-            at=at,
-            hard_deadline_at=hard,
+            at=parts.clock.now(),
+            hard_deadline_at=None,
             request_open=case.listeners > 0,
             deliveries=parts.take_deliveries(),
         )
+
+    def _timed(self, case: Case, attempt: Attempt) -> Attempt:
+        """Its time is that of its transaction, which may have waited for another process: after all that came before."""
+        known, at = case.known, self._parts.clock.now()
+        hard = at + micros(known.contract.limits.timeout_s) if known.adapter.hard_deadline else None
+        return replace(attempt, at=at, hard_deadline_at=hard)
 
     def stop(self, case: Case, result: NotDispatched) -> None:
         """Raise unless waiting helps."""

@@ -62,8 +62,9 @@ class Sweeper:
     async def take_over(self) -> None:
         """Declare who is gone, and take their calls: after this, what they left is known as unknown."""
         parts = self._parts
+        owner_id = parts.ledger.owner_id
         if not await parts.ledger.beat():
-            await parts.ledger.renew_owner()
+            await parts.ledger.renew_owner(owner_id)
         await parts.ledger.lapse_absent(parts.clock.monotonic())
         await parts.ledger.record(close_orphaned)
         for call_id in await self._find(lambda: list_calls(ORPHANS)):
@@ -134,7 +135,7 @@ class Sweeper:
         parts, at = self._parts, self._parts.clock.now()
         owner_id = parts.ledger.owner_id
         row = await parts.ledger.record(lambda: get_call(call_id))
-        if row is None:
+        if row is None or call_id in parts.cases:
             return
         if call_id in parts.crossed:
             lost = await parts.ledger.record(lambda: lose(call_id, owner_id, at))

@@ -64,7 +64,7 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One call as its subject sees it."""
+    """One call as its subject sees it; `reported` where it was only asked about."""
 
     tool: str
     state: CallState
@@ -82,12 +82,13 @@ class CallView:
     next: Next | None = None
     effect: str = ""
     cancel_requested_at: int | None = None
+    reported: bool = False
     extra: JsonObject = field(default_factory=dict[str, Any])
 
     @property
     def is_error(self) -> bool:
-        """True exactly when `error` is set and its code is not `in_progress`."""
-        return self.error is not None and self.error.code is not ErrorCode.IN_PROGRESS
+        """True exactly when `error` is set, its code is not `in_progress`, and it is the error of what was asked."""
+        return self.error is not None and self.error.code is not ErrorCode.IN_PROGRESS and not self.reported
 
     @property
     def delivers(self) -> tuple[str, ...]:

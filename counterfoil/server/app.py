@@ -41,16 +41,22 @@ OPEN_PAUSE_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class App:
-    """One open application."""
+class Tools:
+    """What a configuration offers, and to whom: nothing here runs or is recorded."""
 
     config: Configuration
     catalogue: Catalogue
     policy: Policy
     shelf: Shelf
+    local: Principal
+
+
+@dataclass(frozen=True, slots=True)
+class App(Tools):
+    """One open application."""
+
     ledger: Ledger
     runtime: Runtime
-    local: Principal
 
     async def call(
         self,
@@ -79,6 +85,20 @@ class App:
         return view
 
 
+def read_tools(config_path: Path | str) -> Tools:
+    """What a configuration offers, without opening its ledger.
+
+    Raises:
+        ConfigError: the configuration, or a tool module that it names, cannot be used.
+    """
+    config = load(Path(config_path))
+    catalogue = Catalogue()
+    register_modules(config, catalogue)
+    policy = policy_of(config)
+    shelf = Shelf(catalogue, policy, config.server.visibility == "all", config.server.show_locked)
+    return Tools(config, catalogue, policy, shelf, local_principal(config))
+
+
 @asynccontextmanager
 async def open_app(
     config_path: Path | str, *, role: str = "embedded", clock: Clock | None = None
@@ -94,19 +114,15 @@ async def open_app(
         ConfigError: the configuration, or a tool module that it names, cannot be used.
         LedgerError: the ledger cannot be opened.
     """
-    config = load(Path(config_path))
-    catalogue = Catalogue()
-    register_modules(config, catalogue)
-    policy = policy_of(config)
-    time = clock or SystemClock()
+    tools = read_tools(config_path)
+    config, time = tools.config, clock or SystemClock()
     ledger = await _open_ledger(config, time)
     done = False
     try:
-        runtime = Runtime(_parts(config, catalogue, policy, ledger, time, serves=role != "cli"))
+        runtime = Runtime(_parts(tools, ledger, time, serves=role != "cli"))
         await runtime.start(sweeps=role != "cli")
-        shelf = Shelf(catalogue, policy, config.server.visibility == "all", config.server.show_locked)
         try:
-            yield App(config, catalogue, policy, shelf, ledger, runtime, local_principal(config))
+            yield App(config, tools.catalogue, tools.policy, tools.shelf, tools.local, ledger, runtime)
         finally:
             done = await runtime.stop(config.server.grace_s)
     finally:
@@ -180,9 +196,8 @@ def _keys(config: Configuration, references: tuple[str, ...], key: str) -> list[
         raise ConfigError(config.path, [Problem(key.split(".", maxsplit=1)[0], key, None, str(error))]) from None
 
 
-def _parts(
-    config: Configuration, catalogue: Catalogue, policy: Policy, ledger: Ledger, clock: Clock, *, serves: bool
-) -> Parts:
+def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts:
+    config = tools.config
     pools = {
         name: Pool(pool.concurrency, read_rate(pool.rate) if pool.rate else None) for name, pool in config.pools.items()
     }
@@ -203,8 +218,8 @@ def _parts(
         pools=pools,
     )
     return Parts(
-        catalogue=catalogue,
-        policy=policy,
+        catalogue=tools.catalogue,
+        policy=tools.policy,
         ledger=ledger,
         clock=clock,
         ids=RandomIds(),

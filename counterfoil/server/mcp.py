@@ -168,8 +168,6 @@ class Surface:
     async def _direct_call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         asked, alive = self._asked(ctx)
         standing = self._catalogue.place(asked.principal, params.name)
-        if standing is Place.UNKNOWN:
-            raise _unknown(params.name)
         meta: dict[str, object] = dict(ctx.meta or {})
         for name in (DIGEST_META, KEY_META):
             if not isinstance(meta.get(name, ""), str):
@@ -178,8 +176,7 @@ class Surface:
         async with alive:
             view = await self._desk.call(_request(params, asked, standing, meta))
         body = view.wire()
-        error = body.get("error")
-        if isinstance(error, dict) and error.get("code") == ErrorCode.UNKNOWN_TOOL:
+        if _names_nothing(body):
             raise _unknown(params.name)
         output = own_output(body)
         call = None if output is None else body
@@ -236,6 +233,16 @@ def _shown(name: str, body: JsonObject, *, is_error: bool, call: JsonObject | No
         call_id = (call or body).get("call_id")
         message = f"The answer of {name} cannot be shown; use status to see what happened"
         raise MCPError(code=INTERNAL_ERROR, message=message, data={"call_id": call_id}) from None
+
+
+def _names_nothing(body: JsonObject) -> bool:
+    """True for the refusal of a name that the caller does not know, the sixth time too; it has been recorded by now."""
+    error = body.get("error")
+    if not isinstance(error, dict):
+        return False
+    details = error.get("details")
+    last = details.get("last_code") if isinstance(details, dict) else None
+    return ErrorCode.UNKNOWN_TOOL in {error.get("code"), last}
 
 
 def _unknown(name: str) -> MCPError:

@@ -88,7 +88,7 @@ _SETTLE = "UPDATE calls SET state = 'settled', outcome = 'success', settled_at =
         ("UPDATE calls SET args_payload = 'nothing' WHERE call_id = 'call_1'", "arguments_kept"),
         ("UPDATE calls SET output_payload = 'nothing' WHERE call_id = 'call_1'", "output_kept"),
         ("DELETE FROM payload_chunks WHERE payload_id = 'pay_call_1'", "payload_whole"),
-        (f'{_SETTLE}; UPDATE attempts SET late = \'{{"outcome": "permanent_failure"}}\'', "late_agrees"),  # noqa: S608 (constants)
+        (f'{_SETTLE}; UPDATE attempts SET late = \'{{"outcome": "permanent_failure", "sent": "no"}}\'', "late_agrees"),  # noqa: S608 (constants)
         ("ALTER TABLE budgets RENAME TO hidden", "schema"),
     ],
 )
@@ -103,7 +103,7 @@ async def test_each_broken_invariant_is_named_with_its_row(two_calls: Ledger, sq
 
 
 async def test_late_evidence_that_agrees_or_does_not_know_is_no_breach(two_calls: Ledger) -> None:
-    for late in ('{"outcome": "success"}', '{"outcome": "ambiguous"}'):
+    for late in ('{"outcome": "success", "sent": "yes"}', '{"outcome": "ambiguous", "sent": "unknown"}'):
         with closing(sqlite3.connect(two_calls.path, isolation_level=None)) as hand:
             hand.execute(_SETTLE)
             hand.execute("DELETE FROM leases WHERE call_id = 'call_1'")

@@ -24,7 +24,7 @@ from counterfoil.ledger.recovering import attempt_again, claim
 from counterfoil.ledger.settling import Settled, observe
 
 from .base import BUDGET, SECOND, Base
-from .book import first_row, neighbours, proposal
+from .book import RETENTION, first_row, neighbours, proposal
 from .model import Ask, Crossing, Proposal, Standing, Stop
 from .world import TOOLS, Answer, Handler
 
@@ -75,7 +75,7 @@ class Asking(Base):
         return self._joins(result, ask, wait=wait) if isinstance(result, Duplicate) else None
 
     def _proposed(self, approval_id: str, call_id: str) -> None:
-        self.model.proposals[approval_id] = Proposal(approval_id, call_id, self.now + VALID, WITHIN)
+        self.model.proposals[approval_id] = Proposal(approval_id, call_id, self.now, self.now + VALID, WITHIN)
 
     def _joins(self, found: Duplicate, ask: Ask, *, wait: bool) -> Standing:
         call = self.model.calls[found.row.call_id]
@@ -118,7 +118,7 @@ class Asking(Base):
         if isinstance(result, Settled):
             call = self.stand(call_id, ask, "settled")
             call.owner = owner
-            call.crossings.append(Crossing(owner, Handler(running=False), known=answer.happened))
+            call.crossings.append(Crossing(owner, Handler(running=False), self.now, known=answer.happened))
             self.model.bind(call)
             self.ended(call, answer.outcome, answer.sent, "execution", effect=answer.happened)
 
@@ -138,7 +138,7 @@ class Asking(Base):
         if not approve:
             self.ends_unsent(call, "denied")
             return
-        found.execute_until = self.now + found.within
+        found.execute_until = max(self.now, found.requested_at) + found.within
         call.state, call.by_decision, call.owner = "queued", True, None
         if claims:
             self.claims(call)
@@ -158,14 +158,12 @@ class Asking(Base):
             found.state = "expired"
             self.ends_unsent(self.model.calls[found.call_id], "denied")
 
-    def needs_a_fresh_proposal(self, call: Standing, *, absent: bool = False) -> None:
+    def needs_a_fresh_proposal(self, call: Standing) -> None:
         """What was decided no longer covers what would be sent."""
         approval_id = self.new_id("apr")
         ask = Ask(call.tool, call.subject, call.order, call.key)
         approval = proposal(approval_id, call.call_id, ask, self.now, VALID, WITHIN)
-        done = self.book.record(
-            lambda: repropose(call.call_id, approval, "why", self.now, absent=absent), twice=self.twice
-        )
+        done = self.book.record(lambda: repropose(call.call_id, approval, "why", self.now), twice=self.twice)
         assert done is not None
         self.close_proposal(call, "superseded")
         self._proposed(approval_id, call.call_id)
@@ -209,6 +207,9 @@ class Asking(Base):
         )
         self.expect(result, stops)
         if not isinstance(result, Dispatched):
+            if stops[0].kind == "forgotten":
+                self.unknown(call)
+                call.by_decision = False
             return False
         if call.approval is not None:
             self.model.proposals[call.approval].state = "consumed"
@@ -223,6 +224,8 @@ class Asking(Base):
             return [Stop("lapsed", nobody)]
         if call.late_answer() is not None:
             return [Stop("late", nobody)]
+        if self._key_is_forgotten(call):
+            return [Stop("forgotten", nobody)]
         if not self._approved(call):
             return [Stop("approval_gone", nobody)]
         bound = self.model.keys.get((call.subject, call.tool.name, call.key or ""))
@@ -232,6 +235,11 @@ class Asking(Base):
         if not stops and charge and not call.crossings and self.model.used + 1 > BUDGET.limit:
             return [Stop("over_budget", nobody)]
         return stops
+
+    def _key_is_forgotten(self, call: Standing) -> bool:
+        """An attempt is in doubt, and the far side keeps the key that makes another one harmless no longer."""
+        doubt = not call.tool.is_read and any(crossing.happened is not False for crossing in call.crossings)
+        return doubt and self.now >= call.crossings[0].at + RETENTION
 
     def _approved(self, call: Standing) -> bool:
         found = self.model.proposals.get(call.approval or "")

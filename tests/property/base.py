@@ -67,7 +67,7 @@ class Base:
     def expect(self, result: object, stops: list[Stop]) -> None:
         """The ledger's answer is one that the model gives."""
         kind = kind_of(result)
-        wanted = {stop.kind for stop in stops} or {"done"}
+        wanted = {"moved" if stop.kind == "forgotten" else stop.kind for stop in stops} or {"done"}
         assert kind in wanted, f"the ledger says {kind}, the model {wanted}"
         row = getattr(result, "row", None)
         named = [stop.calls for stop in stops if stop.kind == kind and stop.calls]
@@ -85,7 +85,9 @@ class Base:
 
     def crossed(self, call: Standing, owner: str, *, answered: bool, charge: bool) -> None:
         """T1 was made. `answered`: its commit was told, so that the handler runs."""
-        call.crossings.append(Crossing(owner, Handler(running=answered)))
+        call.crossings.append(
+            Crossing(owner, Handler(running=answered), self.book.call(call.call_id).dispatched_at or 0)
+        )
         call.state, call.sent, call.outcome, call.owner = "dispatched", "unknown", None, owner
         call.holds, call.open = True, True
         call.charged = call.charged or charge
@@ -96,8 +98,24 @@ class Base:
         self, call: Standing, outcome: str, sent: str, by: str, *, effect: bool | None, state: str = "settled"
     ) -> None:
         call.state, call.outcome, call.sent, call.effect = state, outcome, sent, effect
-        call.settled_at, call.settled_by, call.holds = self.now, by, False
-        self.model.retain(call, self.now + RETENTION)
+        call.settled_at, call.settled_by, call.holds = self.settled_at(call), by, False
+        self.model.retain(call, self.key_expires_at(call))
+
+    def settled_at(self, call: Standing) -> int:
+        """As the ledger has it: now, or later where the clock was set back."""
+        at = self.book.call(call.call_id).settled_at
+        assert at is not None
+        assert at >= self.now
+        return at
+
+    def key_expires_at(self, call: Standing) -> int | None:
+        """As the ledger has it: after the retention, or later where the clock was set back."""
+        found = self.book.rows("SELECT min(expires_at), max(expires_at) FROM keys WHERE call_id = ?", call.call_id)
+        if not found or found[0] == (None, None):
+            return None
+        assert found[0][0] >= self.now + RETENTION
+        assert found[0][0] == found[0][1]
+        return int(found[0][0])
 
     def unknown(self, call: Standing) -> None:
         call.state, call.outcome, call.sent = "awaiting_reconciliation", "ambiguous", "unknown"

@@ -23,6 +23,7 @@ class Crossing:
 
     owner: str
     handler: Handler
+    at: int = 0
     known: bool | None = None
     late: tuple[str, str, bool | None] | None = None  # outcome, sent, happened
 
@@ -89,7 +90,7 @@ class Standing:
         for one in told:
             if one.late is not None and one.late[2] is True:
                 return one
-        return next((one for one in told if self.tool.is_read or self.others_known_absent(one)), None)
+        return next((one for one in told if self.others_known_absent(one)), None)
 
 
 @dataclass(slots=True)
@@ -98,6 +99,7 @@ class Proposal:
 
     approval_id: str
     call_id: str
+    requested_at: int
     expires_at: int
     within: int
     state: str = "pending"

@@ -12,6 +12,7 @@ from counterfoil.ledger.recovering import (
     note_word,
     resend,
     resolve,
+    rule_out,
     take_over,
 )
 from counterfoil.ledger.settling import Settlement, settle, take_late
@@ -80,8 +81,9 @@ class Story(Asking):
 
     def _settles(self, call: Standing, crossing: Crossing, answer: Answer, *, retry: bool) -> None:
         in_doubt = not call.tool.is_read and not call.others_known_absent(crossing)
-        if retry and answer.happened is False and not call.cancelled:
-            call.state, call.outcome, call.sent = "queued", None, "unknown" if in_doubt else "no"
+        if retry and not call.cancelled:
+            unknown = in_doubt or answer.happened is None
+            call.state, call.outcome, call.sent = "queued", None, "unknown" if unknown else "no"
         elif answer.outcome == "ambiguous" or (answer.happened is False and in_doubt):
             self.unknown(call)
         else:
@@ -209,24 +211,29 @@ class Story(Asking):
         )
 
     def sends_again(self, call: Standing, *, absent: bool) -> None:
-        """An unresolved call is queued, or proposed, to be sent again."""
+        """An unresolved call is queued, or proposed, to be sent again.
+
+        `absent`: a person, or time, has established that no attempt so far had an effect. What somebody asked to stop
+        is sent again only then.
+        """
+        if call.cancelled and not absent:
+            return
         owner, revision = self.living()[0], self.book.call(call.call_id).revision
-        if call.approval is not None:
-            self.needs_a_fresh_proposal(call, absent=absent)
-        else:
-            done = self.book.record(
-                lambda: resend(call.call_id, revision, owner, self.now, {"why": "it is safe"}, absent=absent),
-                twice=self.twice,
-            )
-            if call.cancelled and not absent:
-                assert done is None
-                return
-            assert done is not None
-            call.state, call.outcome, call.owner, call.by_decision = "queued", None, owner, True
-            call.cancelled = False
         if absent:
+            ruled = self.book.record(lambda: rule_out(call.call_id, revision, self.now), twice=self.twice)
+            assert ruled is not None
+            revision = ruled.revision
             for crossing in call.crossings:
                 crossing.known = False if crossing.known is None else crossing.known
+        if call.approval is not None:
+            self.needs_a_fresh_proposal(call)
+            return
+        done = self.book.record(
+            lambda: resend(call.call_id, revision, owner, self.now, {"why": "it is safe"}), twice=self.twice
+        )
+        assert done is not None
+        call.state, call.outcome, call.owner, call.by_decision = "queued", None, owner, True
+        call.cancelled = False
 
     # Requests that come and go.
 

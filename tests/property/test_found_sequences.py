@@ -135,11 +135,51 @@ def test_late_news_that_knows_nothing_does_not_keep_a_call_from_being_sent(
     assert story.sends(call)
 
 
-def test_a_failure_whose_effect_is_not_known_is_not_tried_again(story: Story, ask: Callable[..., Standing]) -> None:
-    call = ask("note")
+def test_a_call_whose_key_makes_it_safe_stays_unresolved_between_attempts_of_unknown_effect(
+    story: Story, ask: Callable[..., Standing]
+) -> None:
+    call = ask("charge")
     story.acts(call)
     story.reports(call, OBSCURE_RETRYABLE, retry=True)
-    assert (row(story, call).state, row(story, call).sent) == ("settled", "unknown")
+    assert row(story, call).is_unresolved
+    assert story.sends(call)
+    story.reports(call, UNAVAILABLE)
+    assert row(story, call).state == "awaiting_reconciliation"
+
+
+def test_late_news_that_knows_nothing_does_not_outlive_a_persons_word(
+    story: Story, ask: Callable[..., Standing]
+) -> None:
+    call = ask("note")
+    story.lapses(call.owner or "", killed=False)
+    story.takes_over(call)
+    story.reports(call, AMBIGUOUS)
+    story.person_says_retry(call)
+    assert story.sends(call)
+    story.reports(call, REFUSED)
+    assert row(story, call).state == "settled"
+
+
+def test_a_key_that_the_far_side_may_have_forgotten_is_not_sent_again(
+    story: Story, ask: Callable[..., Standing]
+) -> None:
+    call = ask("charge")
+    story.reports(call, AMBIGUOUS)
+    story.sends_again(call, absent=False)
+    story.model.now += RETENTION
+    assert not story.sends(call)
+    assert row(story, call).state == "awaiting_reconciliation"
+
+
+def test_a_read_has_no_effect_that_late_news_could_contradict(story: Story, ask: Callable[..., Standing]) -> None:
+    call = ask("audit")
+    story.lapses(call.owner or "", killed=False)
+    story.takes_over(call)
+    story.person_says(call, happened=False)
+    story.acts(call)
+    story.reports(call, SUCCESS)
+    assert row(story, call).state == "settled"
+    assert "contradiction" not in {kind for kind, _ in story.book.events(call.call_id)}
 
 
 def test_a_call_is_sent_again_under_the_approval_that_it_was_given_for_that(

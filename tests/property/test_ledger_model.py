@@ -120,7 +120,7 @@ class LedgerMachine(RuleBasedStateMachine):
         possible = answers(call.tool, call.crossings[number - 1].handler)
         if which < 2 * len(possible):
             answer = possible[which % len(possible)]
-            retry = retry and answer.outcome == "retryable_failure"
+            retry = retry and answer.outcome == "retryable_failure" and (answer.happened is False or call.tool.keyed)
             ends = ends or answer.outcome != "ambiguous"
             self.story.reports(call, answer, number, retry=retry, ends=ends, refund=acts or retry)
         elif not acts and ends and not (call.state == "dispatched" and number == len(call.crossings)):

@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from . import render
-from .doors import configuration, with_app
+from .doors import configuration, with_tools
 from .exits import CommandError, Exit
 from .invocation import Invocation
-from .ports import App
+from .ports import Tools
 from .screen import Screen
 from .tools import summaries
 from .visible import visible
@@ -45,7 +45,7 @@ def check(invocation: Invocation) -> int:
 
 def _checked(invocation: Invocation) -> Checked:
     try:
-        return with_app(invocation, _of_app)
+        return with_tools(invocation, _of_tools)
     except CommandError as error:
         if error.code != "configuration":
             raise
@@ -53,7 +53,7 @@ def _checked(invocation: Invocation) -> Checked:
         return Checked([], [finding])
 
 
-async def _of_app(app: App) -> Checked:
+def _of_tools(app: Tools) -> Checked:
     from ...registry.policy_check import check as check_policy  # noqa: PLC0415 (only this command needs it)
 
     findings = check_policy(app.policy, _tests(app), app.catalogue.contracts())
@@ -63,7 +63,7 @@ async def _of_app(app: App) -> Checked:
     )
 
 
-def _tests(app: App) -> list[PolicyTest]:
+def _tests(app: Tools) -> list[PolicyTest]:
     """The tests that stand beside the rules, asked as the configuration's own principal."""
     from ...registry.policy_check import PolicyTest  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .exits import CommandError, Exit
 from .invocation import Invocation
-from .ports import App
+from .ports import App, Tools
 
 if TYPE_CHECKING:
     from ..config import Configuration
@@ -44,6 +44,17 @@ def with_app(invocation: Invocation, use: Callable[[App], Coroutine[Any, Any, T]
             return await use(app)
 
     return explaining(lambda: asyncio.run(body()))
+
+
+def with_tools(invocation: Invocation, use: Callable[[Tools], T]) -> T:
+    """Read what the configuration offers, and use it; no ledger is opened or made.
+
+    Raises:
+        CommandError: the configuration cannot be used.
+    """
+    from ..app import read_tools  # noqa: PLC0415
+
+    return explaining(lambda: use(read_tools(located(invocation))))
 
 
 def configuration(invocation: Invocation) -> Configuration:

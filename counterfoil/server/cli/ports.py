@@ -146,8 +146,8 @@ class Shelf(Protocol):
         ...
 
 
-class App(Protocol):
-    """One open application."""
+class Tools(Protocol):
+    """What a configuration offers, and to whom."""
 
     @property
     def config(self) -> Configuration: ...  # noqa: D102 (their types say it)
@@ -158,6 +158,11 @@ class App(Protocol):
     @property
     def shelf(self) -> Shelf: ...  # noqa: D102
     @property
-    def runtime(self) -> Runtime: ...  # noqa: D102
-    @property
     def local(self) -> Principal: ...  # noqa: D102
+
+
+class App(Tools, Protocol):
+    """One open application."""
+
+    @property
+    def runtime(self) -> Runtime: ...  # noqa: D102 (its type says it)

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from ...registry.contract import Contract
 from . import render
-from .doors import with_app
+from .doors import with_tools
 from .exits import CommandError, Exit
 from .invocation import Invocation
-from .ports import App
+from .ports import Tools
 from .screen import Screen
 
 
@@ -32,22 +32,22 @@ def summary(contract: Contract, approval: str) -> dict[str, Any]:
     }
 
 
-def summaries(app: App) -> list[dict[str, Any]]:
+def summaries(app: Tools) -> list[dict[str, Any]]:
     """Every listed tool, by name."""
     return [_seen(app, contract) for contract in app.catalogue.contracts() if contract.asked_about is None]
 
 
-def _seen(app: App, contract: Contract) -> dict[str, Any]:
+def _seen(app: Tools, contract: Contract) -> dict[str, Any]:
     return summary(contract, app.policy.standing(contract, app.local))
 
 
 def show_all(invocation: Invocation) -> int:
     """List the tools."""
 
-    async def use(app: App) -> list[dict[str, Any]]:
+    def use(app: Tools) -> list[dict[str, Any]]:
         return summaries(app)
 
-    listed = with_app(invocation, use)
+    listed = with_tools(invocation, use)
     Screen.of(invocation).answer({"tools": listed}, render.tools_table(listed))
     return Exit.DONE
 
@@ -55,14 +55,14 @@ def show_all(invocation: Invocation) -> int:
 def search(invocation: Invocation, query: str, limit: int) -> int:
     """Search as `tool_search` does."""
 
-    async def use(app: App) -> Mapping[str, Any]:
+    def use(app: Tools) -> Mapping[str, Any]:
         found = app.shelf.search(app.local, query=query, names=(), category=None, limit=limit)
         matches = [
             {**_seen(app, hit.contract), "score": round(hit.score, 3)} for hit in found.hits if not hit.missing_scopes
         ]
         return {"matches": matches, "unmatched_terms": list(found.unmatched), "more": found.more}
 
-    found = with_app(invocation, use)
+    found = with_tools(invocation, use)
     shown = render.tools_table(found["matches"]) if found["matches"] else Text("Nothing fits.")
     Screen.of(invocation).answer(found, shown)
     return Exit.DONE if found["matches"] else Exit.NO
@@ -71,13 +71,13 @@ def search(invocation: Invocation, query: str, limit: int) -> int:
 def show(invocation: Invocation, name: str) -> int:
     """Show one contract."""
 
-    async def use(app: App) -> dict[str, Any]:
+    def use(app: Tools) -> dict[str, Any]:
         entry = app.catalogue.get(name)
         if entry is None:
             raise CommandError(Exit.NO, "unknown_tool", f"no tool is called {name!r}; see: counterfoil tools list")
         return {**_seen(app, entry.contract), **_details(entry.contract)}
 
-    shown = with_app(invocation, use)
+    shown = with_tools(invocation, use)
     schemas = ("input_schema", "output_schema")
     parts = [render.facts((field, _line(value)) for field, value in shown.items() if field not in schemas)]
     bodies = [part for field in schemas for part in (Text(f"\n{field}", style="dim"), render.data(shown[field]))]

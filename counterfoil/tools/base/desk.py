@@ -15,7 +15,7 @@ class View(Protocol):
 
     @property
     def is_error(self) -> bool:
-        """True exactly when `error` is set and its code is not `in_progress`."""
+        """True exactly when `error` is set, its code is not `in_progress`, and it is the error of what was asked."""
         ...
 
     @property
