@@ -121,6 +121,14 @@ def owner_lives(owner_id: str) -> Fact[bool]:
     return row is not None and row.lapsed_at is None and row.ended_at is None
 
 
+def find_bound(row: CallRow) -> Fact[CallRow | None]:
+    """The other call that this one's key came to belong to while it waited."""
+    if row.key is None:
+        return None
+    bound = yield from one(SELECT_KEY, tenant=row.tenant, subject=row.subject, tool=row.tool, key=row.key)
+    return None if bound is None or bound.call_id == row.call_id else (yield from get_call(bound.call_id))
+
+
 def find_duplicate(who: Neighbours) -> Fact[Duplicate | None]:
     """The call that this request repeats, by key, by identity with a waiting call, or by a lost answer."""
     if who.key is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import bindparam, func, select, text
 
 from ..canonical import JsonObject
-from .admission import Busy, Duplicate, Neighbours, Unresolved
+from .admission import Busy, Duplicate, Neighbours, Unresolved, bind_key, find_bound
+from .approvals import OPEN, ApprovalState, revoke, set_state
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import look
 from .events import EventType
@@ -23,7 +23,6 @@ from .rows import (
     INSERT_APPROVAL,
     POST,
     SELECT_APPROVAL,
-    UPDATE_APPROVAL,
     ApprovalRow,
     CallRow,
     create,
@@ -36,21 +35,6 @@ from .settling import release
 from .sql import Count, Fact, Sql, change, one
 from .states import CallState, Move
 from .tables import approvals
-
-
-class ApprovalState(StrEnum):
-    """Where an approval is."""
-
-    PENDING = "pending"
-    APPROVED = "approved"
-    REJECTED = "rejected"
-    EXPIRED = "expired"
-    REVOKED = "revoked"
-    CONSUMED = "consumed"
-    SUPERSEDED = "superseded"
-
-
-OPEN: Final = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +140,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
         return None
     old = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
     if old is not None and old.state in OPEN:
-        yield from _set(old, ApprovalState.SUPERSEDED, superseded_by=approval.approval_id)
+        yield from set_state(old, ApprovalState.SUPERSEDED, superseded_by=approval.approval_id)
     yield from change(INSERT_APPROVAL, **approval._asdict())
     data = _proposal(approval) | {"why": why, "supersedes": row.approval_id}
     made = yield from move(
@@ -194,7 +178,7 @@ def decide(approval_id: str, decision: Decision) -> Fact[Decided | NotDecided]:
         return NotDecided("moved", found)
     decision = replace(decision, at=max(decision.at, found.requested_at))  # the clock may have been set back
     state = ApprovalState.APPROVED if decision.approve else ApprovalState.REJECTED
-    done = yield from _set(
+    done = yield from set_state(
         found,
         state,
         execute_until=decision.at + found.execute_within if decision.approve else None,
@@ -212,7 +196,7 @@ def expire(approval_id: str, at: int) -> Fact[CallRow | None]:
     found = yield from one(SELECT_APPROVAL, approval_id=approval_id)
     if found is None or found.state != ApprovalState.PENDING or at <= found.expires_at:
         return None
-    yield from _set(found, ApprovalState.EXPIRED)
+    yield from set_state(found, ApprovalState.EXPIRED)
     row = yield from get_call(found.call_id)
     if row is None or row.state != CallState.AWAITING_APPROVAL:
         return row
@@ -231,9 +215,7 @@ def withdraw(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None
     row = yield from get_call(call_id)
     if row is None or row.state not in {CallState.AWAITING_APPROVAL, CallState.QUEUED}:
         return None
-    found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
-    if found is not None and found.state in OPEN:
-        yield from _set(found, ApprovalState.REVOKED)
+    yield from revoke(row)
     if row.sent == "unknown":
         return (yield from _lose(row, EventType.CANCELLED, at, {"by": by, "reason": reason}))
     sent_before = row.generation > 0
@@ -242,7 +224,7 @@ def withdraw(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None
         Move.CANCEL,
         EventType.CANCELLED,
         at,
-        {"by": by, "reason": reason},
+        {"by": by, "reason": reason, "outcome": "permanent_failure"},
         outcome="permanent_failure",
         sent="no",
         code="cancelled",
@@ -264,14 +246,22 @@ def refuse_waiting(
     row = yield from get_call(call_id)
     if row is None or row.state not in {CallState.AWAITING_APPROVAL, CallState.QUEUED}:
         return None
+    yield from revoke(row)
     return (yield from _refuse(row, EventType.REFUSED, at, code, message, outcome=outcome, details=details))
 
 
 def join_key(call_id: str, key: str, at: int) -> Fact[CallRow | None]:
-    """A key given by a request that joins a waiting call belongs to that call from now on."""
+    """A key given by a request that joins a waiting call belongs to that call from now on.
+
+    It binds at the call's first T1, or here if that was made already.
+    """
     row = yield from get_call(call_id)
     if row is None or row.key is not None or row.state != CallState.AWAITING_APPROVAL:
         return row
+    if row.generation:
+        if (yield from find_bound(row._replace(key=key))) is not None:
+            return row
+        yield from bind_key(row, key, at)
     return (yield from touch(row, EventType.JOINED, at, {"key": "bound"}, key=key))
 
 
@@ -316,7 +306,7 @@ def _refuse(
         Move.ABANDON if row.generation else Move.REFUSE,
         event,
         at,
-        (data or {}) | {"code": code, "message": message},
+        (data or {}) | {"code": code, "message": message, "outcome": outcome},
         outcome=outcome,
         sent="no",
         code=code,
@@ -336,23 +326,13 @@ def _lose(row: CallRow, event: EventType, at: int, data: JsonObject) -> Fact[Cal
             Move.LOSE,
             event,
             at,
-            data,
+            data | {"outcome": "ambiguous"},
             outcome="ambiguous",
             code="ambiguous",
             message="It was not sent again, and what became of the first attempt is still not known.",
             by_decision=0,
         )
     )
-
-
-def _set(approval: ApprovalRow, state: ApprovalState, **changes: Any) -> Fact[ApprovalRow]:  # noqa: ANN401 (columns)
-    new = approval._replace(state=state.value, **changes)
-    values = {
-        name: getattr(new, name)
-        for name in ("state", "execute_until", "decided_at", "decided_by", "strength", "via", "note", "superseded_by")
-    }
-    yield from change(UPDATE_APPROVAL, of=approval.approval_id, was=approval.state, **values)
-    return new
 
 
 def _proposal(approval: ApprovalRow) -> JsonObject:

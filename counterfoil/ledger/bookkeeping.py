@@ -57,7 +57,10 @@ _LAST: Sql[HeadRow] = Sql(
 
 
 def mark_delivered(deliveries: Sequence[Delivery]) -> Fact[None]:
-    """Deliveries that were noted since the last fact; they ride along with the next one."""
+    """Deliveries that were noted since the last fact; they ride along with the next one.
+
+    A call that was opened again meanwhile is as undelivered as it was before.
+    """
     for delivery in deliveries:
         yield from change(_DELIVERED, of=delivery.call_id, at=delivery.at)
 

@@ -1,4 +1,4 @@
-"""The invariants that hold between the tables of a ledger, each with the rows that break it.
+"""Checking the invariants that hold between the tables of a ledger (see `rules`), each with the rows that break it.
 
 Chains are `verify`'s. A problem here is a fault of this program, of the disk, or of somebody's hand; nothing is
 repaired, because every repair would be a guess.
@@ -12,19 +12,17 @@ from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, literal, or_, select
+from sqlalchemy import literal, select
 
 from .evidence import contradicts, late_of, took_effect
 from .migrations import is_whole
 from .place import connect_read_only
 from .rows import AttemptRow
+from .rules import ENDED_CALL, ROWS, RULES
 from .sql import Sql, fetch, run
-from .states import SENT_AND_OPEN, CallState
-from .tables import attempts, calls, events, keys, leases, payload_chunks, payloads
-
-ROWS: Final = 100  # of each rule
+from .tables import attempts, calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,108 +43,6 @@ class CheckReport:
     breaches: tuple[Breach, ...]
 
 
-class Found(NamedTuple):
-    """The row that a rule's query names."""
-
-    row: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """An invariant: the query finds the rows that break it."""
-
-    name: str
-    table: str
-    what: str
-    sql: Sql[Found]
-
-
-_c, _a = calls.c, attempts.c
-_settled = _c.state == CallState.SETTLED.value
-_sent: ColumnElement[bool] = or_(*(_c.state == state.value for state in sorted(SENT_AND_OPEN)))
-
-
-def _rule(name: str, table: str, what: str, query: Select[Any]) -> Rule:
-    return Rule(name, table, what, Sql(query.limit(ROWS), Found))
-
-
-def _no(table: Any, *match: Any) -> ColumnElement[bool]:  # noqa: ANN401 (SQLAlchemy's unions of column types)
-    return ~select(literal(1)).select_from(table).where(*match).exists()
-
-
-RULES: Final = (
-    _rule(
-        "dispatch_recorded", "calls", "it was sent and has no attempt of its generation",
-        select(_c.call_id).where(_sent, _no(attempts, _a.call_id == _c.call_id)),
-    ),
-    _rule(
-        "settlement_recorded", "calls", "it is settled and has no outcome or no time of settlement",
-        select(_c.call_id).where(_settled, or_(_c.outcome.is_(None), _c.settled_at.is_(None))),
-    ),
-    _rule(
-        "open_has_no_outcome", "calls", "it is open and has an outcome",
-        select(_c.call_id).where(_sent, _c.state != CallState.AWAITING_RECONCILIATION.value, _c.outcome.is_not(None)),
-    ),
-    _rule(
-        "generations_gapless", "attempts", "the generations of its attempts have a gap",
-        select(_a.call_id)
-        .group_by(_a.call_id)
-        .having(or_(func.min(_a.generation) != 1, func.max(_a.generation) != func.count())),
-    ),
-    _rule(
-        "attempt_has_call", "attempts", "its call is missing",
-        select(_a.call_id).where(_no(calls, _c.call_id == _a.call_id)),
-    ),
-    _rule(
-        "head_recorded", "calls", "its last event is missing or another one",
-        select(_c.call_id).where(
-            _c.seq > 0,
-            _no(events, events.c.run_id == _c.run_id, events.c.seq == _c.seq, events.c.hash == _c.head),
-        ),
-    ),
-    _rule(
-        "head_is_last", "calls", "there are events after the one that it names as last",
-        select(_c.call_id).where(
-            _c.run_id == _c.call_id,
-            select(literal(1)).where(events.c.run_id == _c.run_id, events.c.seq > _c.seq).exists(),
-        ),
-    ),
-    _rule(
-        "lease_has_open_call", "leases", "its call is missing or has ended",
-        select(leases.c.call_id).where(
-            _no(
-                calls,
-                _c.call_id == leases.c.call_id,
-                _c.state != CallState.SETTLED.value,
-                _c.state != CallState.REFUSED.value,
-            )
-        ),
-    ),
-    _rule(
-        "key_has_call", "keys", "its call is missing",
-        select(keys.c.call_id).where(_no(calls, _c.call_id == keys.c.call_id)),
-    ),
-    _rule(
-        "arguments_kept", "calls", "it is open and its arguments are missing",
-        select(_c.call_id).where(_sent, _c.args_payload != "", _no(payloads, payloads.c.payload_id == _c.args_payload)),
-    ),
-    _rule(
-        "output_kept", "calls", "its output is missing",
-        select(_c.call_id).where(
-            _c.output_payload.is_not(None), _no(payloads, payloads.c.payload_id == _c.output_payload)
-        ),
-    ),
-    _rule(
-        "payload_whole", "payloads", "chunks of it are missing",
-        select(payloads.c.payload_id)
-        .select_from(payloads.outerjoin(payload_chunks, payload_chunks.c.payload_id == payloads.c.payload_id))
-        .where(payloads.c.chunks > 1)
-        .group_by(payloads.c.payload_id, payloads.c.chunks)
-        .having(func.count(payload_chunks.c.n) != payloads.c.chunks - 1),
-    ),
-)  # fmt: skip
-
-
 class _Settled(NamedTuple):
     call_id: str
     effect: str
@@ -155,13 +51,14 @@ class _Settled(NamedTuple):
     details: str | None
 
 
+_a, _c = attempts.c, calls.c
 _reported_late = select(literal(1)).where(_a.call_id == _c.call_id, _a.late.is_not(None)).exists()
 SELECT_SETTLED = Sql(
-    select(_c.call_id, _c.effect, _c.outcome, _c.sent, _c.details).where(_settled, _reported_late), _Settled
+    select(_c.call_id, _c.effect, _c.outcome, _c.sent, _c.details).where(ENDED_CALL, _reported_late), _Settled
 )
 SELECT_CROSSINGS = Sql(
     select(*[_a[name] for name in AttemptRow._fields])
-    .where(_a.call_id.in_(select(_c.call_id).where(_settled, _reported_late)))
+    .where(_a.call_id.in_(select(_c.call_id).where(ENDED_CALL, _reported_late)))
     .order_by(_a.call_id, _a.generation),
     AttemptRow,
 )

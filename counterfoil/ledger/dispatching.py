@@ -25,6 +25,7 @@ from .admission import (
     Relation,
     Unresolved,
     bind_key,
+    find_bound,
     find_duplicate,
     find_holder,
     find_unresolved_sibling,
@@ -258,10 +259,9 @@ def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved 
     who = Neighbours(
         row.tenant, row.subject, row.tool, row.args_digest, row.key, row.is_read, siblings, now=0, window=0
     )
-    if row.key is not None and row.generation == 0:
-        duplicate = yield from find_duplicate(who)
-        if duplicate is not None and duplicate.row.call_id != row.call_id:
-            return Duplicate(Relation.CONFLICT, duplicate.row)
+    bound = yield from find_bound(row)
+    if bound is not None:
+        return Duplicate(Relation.CONFLICT, bound)
     return (yield from _neighbours(who, row.resource_keys, mine=row.call_id))
 
 

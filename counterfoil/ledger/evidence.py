@@ -71,10 +71,13 @@ def earlier_unknown(row: CallRow, crossings: Iterable[AttemptRow], *, before: in
 
 
 def contradicts(crossing: AttemptRow, crossings: Iterable[AttemptRow], *, stated: bool | None, is_read: bool) -> bool:
-    """True if what is stated of a call and what this attempt reported too late cannot both be so."""
+    """True if what is stated of a call and what this attempt reported too late cannot both be so.
+
+    A read has no effect about which anything could be stated.
+    """
     late = late_of(crossing)
     said = took_effect(str(late["outcome"]), _text(late.get("sent")), is_read=is_read) if late is not None else None
-    if said is None or stated is None or said == stated:
+    if is_read or said is None or stated is None or said == stated:
         return False
     beside = (other for other in crossings if other.generation != crossing.generation)
     return said or all_without_effect(beside, is_read=is_read)

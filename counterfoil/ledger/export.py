@@ -7,12 +7,11 @@ the very text that was hashed. Payloads are never exported.
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from .chain import Event, rfc3339
-from .place import connect_read_only
+from .place import reading
 from .walk import all_events
 
 
@@ -20,10 +19,10 @@ def export(path: Path, out: BinaryIO) -> int:
     """Write every event; how many there were. Damaged rows are written as they are, for `verify` to name.
 
     Raises:
-        sqlite3.DatabaseError: the database cannot be read.
+        DamagedLedgerError, LedgerLockedError, CannotRecordError: see `place.reading`.
     """
     count = 0
-    with closing(connect_read_only(path)) as connection:
+    with reading(path) as connection:
         for event in all_events(connection):
             out.write(line_of(event))
             count += 1

@@ -10,11 +10,19 @@ import os
 import re
 import secrets
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from .errors import UnsupportedLedgerError
+from .errors import (
+    CannotRecordError,
+    DamagedLedgerError,
+    LedgerLockedError,
+    Reason,
+    UnsupportedLedgerError,
+    reason_of,
+)
 
 _PREFIXES: Final = ("sqlite+aiosqlite:///", "sqlite:///")
 _REMOTE: Final = frozenset(
@@ -140,6 +148,29 @@ def connect_read_only(path: Path, *, timeout_s: float = 5.0) -> sqlite3.Connecti
     connection.text_factory = _lenient_text
     connection.execute("PRAGMA query_only = 1")
     return connection
+
+
+@contextmanager
+def reading(path: Path) -> Generator[sqlite3.Connection]:
+    """A read-only connection whose errors say what is wrong with the file.
+
+    Raises:
+        DamagedLedgerError: it is no database, no ledger, or cannot be read to its end.
+        LedgerLockedError: another process held it for too long.
+        CannotRecordError: it is not there, or may not be read.
+    """
+    try:
+        with closing(connect_read_only(path)) as connection:
+            yield connection
+    except sqlite3.DatabaseError as error:
+        reason = reason_of(error)
+        if reason is Reason.LOCKED:
+            raise LedgerLockedError(f"{path} is locked by another process; end it or try again ({error})") from error
+        if reason is Reason.SCHEMA:
+            raise DamagedLedgerError(f"{path} is not a ledger of this program ({error}); name another file") from error
+        if reason is Reason.DAMAGED:
+            raise DamagedLedgerError(f"{path} is not a sound database ({error}); restore it from a backup") from error
+        raise CannotRecordError(reason or Reason.IO, f"{path} cannot be read: {error}") from error
 
 
 def _lenient_text(data: bytes) -> str:

@@ -139,7 +139,6 @@ _RULE_OUT: Sql[Any] = Sql(
     update(attempts)
     .where(
         attempts.c.call_id == bindparam("of"),
-        attempts.c.late.is_(None),
         or_(attempts.c.outcome.is_(None), attempts.c.outcome == "ambiguous", attempts.c.sent == "unknown"),
     )
     .values(outcome=RULED_OUT)
@@ -218,7 +217,7 @@ def abandon(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     row = yield from get_call(call_id)
     if row is None or row.owner_id != owner_id or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
         return None
-    if row.by_decision and row.state == CallState.QUEUED:
+    if row.state == CallState.QUEUED and (row.by_decision or row.sent == "unknown"):
         return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
     if row.state == CallState.DISPATCHED:
         yield from change(_NEVER_CROSSED, of=call_id, number=row.generation, at=at)
@@ -375,13 +374,14 @@ def _lose(row: CallRow, at: int, data: JsonObject) -> Fact[CallRow]:
 
 
 def _abandon(row: CallRow, at: int, data: JsonObject) -> Fact[CallRow]:
+    outcome = "retryable_failure" if row.generation and row.state == CallState.QUEUED else "permanent_failure"
     done = yield from move(
         row,
         Move.ABANDON if row.state == CallState.QUEUED else Move.SETTLE,
         EventType.ABANDONED,
         at,
-        data,
-        outcome="retryable_failure" if row.generation and row.state == CallState.QUEUED else "permanent_failure",
+        data | {"outcome": outcome},
+        outcome=outcome,
         sent="no",
         code="unavailable",
         retryable=1,

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, delete
 
 from ..canonical import JsonObject
 from .admission import Duplicate, Neighbours, bind_key, find_duplicate, keep_key, start_retention, take_leases
+from .approvals import revoke
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import Charge, give_back
 from .events import EventType
@@ -21,6 +22,7 @@ from .evidence import HAPPENED, answering, contradicts, earlier_unknown
 from .rows import (
     INSERT_ATTEMPT,
     KEEP_LATE,
+    SELECT_ATTEMPT,
     SELECT_ATTEMPTS,
     SETTLE_ATTEMPT,
     AttemptRow,
@@ -31,7 +33,7 @@ from .rows import (
     touch,
 )
 from .sealing import Sealed, store
-from .sql import Fact, Sql, change, fetch
+from .sql import Fact, Sql, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState, Move
 from .tables import leases
 
@@ -103,7 +105,7 @@ def settle(
             return Settled(row)
         return (yield from _keep_late(row, generation, settlement))
     settlement = _after(settlement, row.dispatched_at)
-    yield from _end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
+    yield from end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
     for charge, amount in refunds:
         yield from give_back(charge, amount)
     doubt = earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=generation)
@@ -238,17 +240,20 @@ def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]
         details=_object(late.get("details")),
         evidence=_object(late.get("evidence")),
     )
-    done = yield from conclude(row._replace(output_payload=crossing.late_payload), settlement)
-    return done
+    yield from revoke(row)
+    return (yield from conclude(row._replace(output_payload=crossing.late_payload), settlement))
 
 
 def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> Fact[Superseded]:
     if row is None:
         return Superseded(None)
     settlement = _after(settlement, row.dispatched_at)
+    late = _t2(row, generation, settlement) | {"retryable": settlement.retryable}
+    kept = yield from one(SELECT_ATTEMPT, call_id=row.call_id, generation=generation)
+    if kept is not None and kept.late == json.dumps(late) and kept.handler_ended_at == settlement.at:
+        return Superseded(row)
     if settlement.output is not None:
         yield from store(settlement.output)
-    late = _t2(row, generation, settlement) | {"retryable": settlement.retryable}
     yield from change(
         KEEP_LATE,
         of=row.call_id,
@@ -305,14 +310,13 @@ def _after(settlement: Settlement, began: int | None) -> Settlement:
 def _already(row: CallRow, generation: int, settlement: Settlement) -> Fact[bool]:
     for crossing in (yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)):
         if crossing.generation == generation:
-            return (
-                crossing.settled_at == _after(settlement, crossing.dispatched_at).at
-                and crossing.outcome == settlement.outcome
-            )
+            kept = (crossing.settled_at, crossing.outcome, crossing.sent)
+            return kept == (_after(settlement, crossing.dispatched_at).at, settlement.outcome, settlement.sent)
     return False
 
 
-def _end_attempt(call_id: str, generation: int, settlement: Settlement, *, handler_ended: bool) -> Fact[None]:
+def end_attempt(call_id: str, generation: int, settlement: Settlement, *, handler_ended: bool) -> Fact[None]:
+    """What is known of one attempt at its end."""
     yield from change(
         SETTLE_ATTEMPT,
         of=call_id,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import distinct, func, select
 
 from .owners import living
-from .place import connect_read_only
+from .place import reading
 from .sql import Sql, fetch, one, run
 from .states import ENDED
 from .tables import calls, events, payloads
@@ -65,9 +64,9 @@ def stats(path: Path) -> Stats:
     """Count, beside whatever servers write.
 
     Raises:
-        sqlite3.OperationalError: there is no such file.
+        DamagedLedgerError, LedgerLockedError, CannotRecordError: see `place.reading`.
     """
-    with closing(connect_read_only(path)) as connection:
+    with reading(path) as connection:
         counted = run(connection, one(COUNT_EVENTS)) or _Sum(0, 0)
         stored = run(connection, one(COUNT_PAYLOADS)) or _Sum(0, 0)
         wal = path.with_name(f"{path.name}-wal")

@@ -207,6 +207,14 @@ def test_the_ledgers_own_commands_answer(folder: Path, command: Command) -> None
     assert command("ledger", "backup", "copy.db", "--json").exit_code == 2
 
 
+@pytest.mark.parametrize("command_name", ["stats", "export"])
+def test_reading_a_file_that_is_no_ledger_ends_with_4(shop: Path, command: Command, command_name: str) -> None:
+    (shop / "ledger").mkdir(exist_ok=True)
+    (shop / "ledger" / "test.db").write_bytes(b"something else entirely" * 100)
+    ran = command("ledger", command_name, "--json")
+    assert (ran.exit_code, ran.answer["error"]["code"]) == (4, "damaged_ledger")
+
+
 def test_a_file_that_is_no_ledger_ends_with_4(shop: Path, command: Command) -> None:
     (shop / "ledger").mkdir(exist_ok=True)
     (shop / "ledger" / "test.db").write_bytes(b"something else entirely" * 100)

@@ -14,7 +14,7 @@ from sqlalchemy.dialects import sqlite
 
 import counterfoil.ledger
 from counterfoil.ledger import migrations
-from counterfoil.ledger.check import RULES
+from counterfoil.ledger.rules import RULES
 from counterfoil.ledger.sql import Sql, fetch, run
 from counterfoil.ledger.tables import calls, metadata
 

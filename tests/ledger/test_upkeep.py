@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import re
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,8 +17,9 @@ from counterfoil.ledger import sealing
 from counterfoil.ledger.backup import backup
 from counterfoil.ledger.chain import Head, append
 from counterfoil.ledger.check import check
-from counterfoil.ledger.errors import CannotRecordError
+from counterfoil.ledger.errors import CannotRecordError, DamagedLedgerError
 from counterfoil.ledger.events import EventType
+from counterfoil.ledger.export import export
 from counterfoil.ledger.measure import CALL, INSERT_CALL
 from counterfoil.ledger.sql import Fact, Sql, change
 from counterfoil.ledger.stats import OldestOpen, stats
@@ -32,11 +36,19 @@ def dispatch(ledger: Ledger, call_id: str, created_at: int) -> Fact[None]:
     """A call that was sent, with all that belongs to it."""
     head = yield from append(Head.new(call_id), tenant="t", call_id=call_id, type=EventType.DISPATCHED, at=1, data={})
     row = {**CALL, "args_payload": f"pay_{call_id}", "created_at": created_at}
+    row["resources"] = f'["order:{call_id}"]'
     yield from change(INSERT_CALL, **row, call_id=call_id, run_id=call_id, head=head.hash, owner_id="own")
     yield from change(INSERT_ATTEMPT, call_id=call_id, generation=1, owner_id="own", dispatched_at=1)
-    yield from change(INSERT_LEASE, tenant="t", resource=f"order:{call_id}", call_id=call_id, shared=0, taken_at=1)
+    yield from change(INSERT_LEASE, tenant="local", resource=f"order:{call_id}", call_id=call_id, shared=0, taken_at=1)
     yield from change(
-        INSERT_KEY, tenant="t", subject="s", tool="x", key=call_id, call_id=call_id, args_digest="d", bound_at=1
+        INSERT_KEY,
+        tenant="local",
+        subject="me",
+        tool="refund",
+        key=call_id,
+        call_id=call_id,
+        args_digest=CALL["args_digest"],
+        bound_at=1,
     )
     content = os.urandom(sealing.CHUNK_BYTES + 1)
     yield from sealing.store(
@@ -94,7 +106,7 @@ async def test_late_evidence_that_agrees_or_does_not_know_is_no_breach(two_calls
     for late in ('{"outcome": "success", "sent": "yes"}', '{"outcome": "ambiguous", "sent": "unknown"}'):
         with closing(sqlite3.connect(two_calls.path, isolation_level=None)) as hand:
             hand.execute(_SETTLE)
-            hand.execute("DELETE FROM leases")
+            hand.execute("DELETE FROM leases WHERE call_id = 'call_1'")
             hand.execute("UPDATE attempts SET late = ? WHERE call_id = 'call_1'", (late,))
         assert check(two_calls.path).breaches == ()
 
@@ -112,6 +124,17 @@ async def test_counts_are_those_of_the_tables(two_calls: Ledger) -> None:
 async def test_an_empty_ledger_has_counts_too(ledger: Ledger) -> None:
     found = stats(ledger.path)
     assert (found.calls, found.events, found.payload_bytes, found.oldest_open) == ({}, 0, 0, None)
+
+
+@pytest.mark.parametrize("read", [stats, lambda path: export(path, io.BytesIO())], ids=["stats", "export"])
+async def test_a_file_that_is_no_ledger_is_said_to_be_damaged(read: Callable[[Path], object], tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    for content in (b"no database at all, but long enough to be looked at " * 20, b""):
+        file.write_bytes(content)
+        with pytest.raises(DamagedLedgerError, match=re.escape(str(file))):
+            read(file)
+    with pytest.raises(CannotRecordError, match="cannot be read"):
+        read(tmp_path / "absent.db")
 
 
 async def test_a_backup_is_whole_private_and_opens_as_a_ledger(two_calls: Ledger, tmp_path: Path) -> None:
