@@ -192,7 +192,7 @@ class Sender:
         )
 
     def _timed(self, case: Case, attempt: Attempt) -> Attempt:
-        """Its time is that of its transaction, which may have waited for another process, and so after all before it."""
+        """Its time is that of its transaction, which may have waited for another: it is after all before it."""
         known, at = case.known, self._parts.clock.now()
         hard = at + micros(known.contract.limits.timeout_s) if known.adapter.hard_deadline else None
         return replace(attempt, at=at, hard_deadline_at=hard)
