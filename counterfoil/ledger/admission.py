@@ -24,7 +24,7 @@ from .rows import (
     get_call,
 )
 from .sql import Fact, Sql, change, fetch, one
-from .states import ENDED, SENT_AND_OPEN, UNRESOLVED, CallState
+from .states import ENDED, UNRESOLVED, CallState
 from .tables import calls, leases, owners
 
 SHARED = "shared:"
@@ -233,6 +233,6 @@ def start_retention(row: CallRow, at: int) -> Fact[None]:
     yield from change(EXPIRE_KEYS, of=row.call_id, expires_at=at + row.key_retention)
 
 
-def still_open(row: CallRow) -> bool:
-    """True while something may still come of an attempt."""
-    return row.state in SENT_AND_OPEN
+def keep_key(row: CallRow) -> Fact[None]:
+    """A call that is under way or unknown again keeps its key, whatever its retention was."""
+    yield from change(EXPIRE_KEYS, of=row.call_id, expires_at=None)

@@ -28,13 +28,16 @@ class Delivery(NamedTuple):
 
 _DELIVERED: Sql[Any] = Sql(
     update(calls)
-    .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None))
+    .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None), calls.c.settled_at.is_not(None))
     .values(
         delivered_at=case((calls.c.settled_at > bindparam("at"), calls.c.settled_at), else_=bindparam("at")),
         request_open=0,
     )
 )
 _OPEN: Sql[Any] = Sql(update(calls).where(calls.c.call_id == bindparam("of")).values(request_open=bindparam("open")))
+_OPEN_IF_CLOSED: Sql[Any] = Sql(
+    update(calls).where(calls.c.call_id == bindparam("of"), calls.c.request_open == 0).values(request_open=1)
+)
 
 
 class HeadRow(NamedTuple):
@@ -62,6 +65,11 @@ def mark_delivered(deliveries: Sequence[Delivery]) -> Fact[None]:
 def set_request_open(call_id: str, *, open_: bool) -> Fact[None]:
     """Whether a request of its subject waits for this call right now."""
     yield from change(_OPEN, of=call_id, open=int(open_))
+
+
+def open_request(call_id: str) -> Fact[bool]:
+    """A request of its subject waits for this call from now on; False if another one does already."""
+    return (yield from change(_OPEN_IF_CLOSED, of=call_id)) == 1
 
 
 def request_cancel(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None]:

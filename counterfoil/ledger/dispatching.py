@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from ..canonical import JsonObject
 from .admission import (
+    SELECT_LEASES,
+    SHARED,
     Busy,
     Duplicate,
     Neighbours,
@@ -47,7 +49,7 @@ from .rows import (
 from .sealing import Sealed, store
 from .sql import Count, Fact, Sql, change, fetch, one
 from .states import CallState, Move
-from .tables import budgets
+from .tables import budgets, calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,19 @@ _USED: Sql[Count] = Sql(
     ),
     Count,
 )
+SINCE: Sql[Count] = Sql(
+    select(func.count())
+    .select_from(calls)
+    .where(
+        calls.c.tenant == bindparam("tenant"),
+        calls.c.subject == bindparam("subject"),
+        calls.c.created_at >= bindparam("since"),
+        calls.c.tool == bindparam("tool"),
+        calls.c.call_id != bindparam("mine"),
+        calls.c.dispatched_at.is_not(None),
+    ),
+    Count,
+)
 _spend = upsert(budgets).values({name: bindparam(name) for name in ("scope", "kind", "window_start", "used")})
 _SPEND: Sql[Any] = Sql(
     _spend.on_conflict_do_update(
@@ -178,11 +193,12 @@ def enqueue(row: CallRow, who: Neighbours, arguments: Sealed) -> Fact[CallRow | 
 
 
 def dispatch_queued(
-    call_id: str, attempt: Attempt, *, digest: str | None, siblings: bool
+    call_id: str, attempt: Attempt, *, digest: str | None, siblings: bool, idempotency: str = "keyed"
 ) -> Fact[Dispatched | NotDispatched]:
     """T1 of a call that has a row; `digest` is what its approval must be bound to, None if it needs none.
 
     `siblings` is true for a non-read tool without resources: an unresolved call of the same tool then refuses it.
+    `idempotency` is the contract's: where an earlier attempt may have had its effect, it alone makes another harmless.
     """
     yield from mark_delivered(attempt.deliveries)
     row = yield from get_call(call_id)
@@ -190,16 +206,12 @@ def dispatch_queued(
         return Moved(row)
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
-    if row.generation and (known := (yield from _no_longer_to_be_sent(row, attempt.at))) is not None:
-        return known
-    approval: ApprovalRow | None = None
-    if digest is not None:
-        approval = yield from _consumable(row, digest, attempt.at)
-        if approval is None:
-            return ApprovalGone((yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")))
-    stop = (yield from _in_the_way(row, siblings=siblings)) or (
-        yield from _afford(attempt.charges if row.generation == 0 else ())
-    )
+    stop: NotDispatched | None = yield from _known_by_now(row, idempotency, attempt.at)
+    approval = (yield from _consumable(row, digest, attempt.at)) if stop is None and digest is not None else None
+    if stop is None and digest is not None and approval is None:
+        stop = ApprovalGone((yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")))
+    stop = stop or (yield from _in_the_way(row, siblings=siblings))
+    stop = stop or (yield from _afford(attempt.charges if row.generation == 0 else ()))
     if stop is not None:
         return stop
     if approval is not None and approval.state == "approved":
@@ -221,6 +233,19 @@ def dispatch_queued(
     return Dispatched(sent)
 
 
+def _known_by_now(row: CallRow, idempotency: str, at: int) -> Fact[LateFound | Moved | None]:
+    """What earlier attempts keep this one from: one has reported after all, or another might do harm."""
+    if not row.generation:
+        return None
+    crossings = yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)
+    if answering(row, crossings) is not None:
+        return LateFound(row)
+    if earlier_unknown(row, crossings, before=row.generation + 1):
+        why = yield from _harmful(row, crossings, idempotency, at)
+        return Moved((yield from _give_up_resending(row, why, at))) if why is not None else None
+    return None
+
+
 def _neighbours(who: Neighbours, keys: Sequence[str], mine: str | None = None) -> Fact[Unresolved | Busy | None]:
     if keys:
         return (yield from find_holder(who.tenant, keys, mine=mine))
@@ -240,34 +265,43 @@ def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved 
     return (yield from _neighbours(who, row.resource_keys, mine=row.call_id))
 
 
-def _no_longer_to_be_sent(row: CallRow, at: int) -> Fact[LateFound | Moved | None]:
-    """What has become known, or has run out, since it was decided to send this call again."""
-    crossings = yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)
-    if answering(row, crossings) is not None:
-        return LateFound(row)
-    if _key_forgotten(row, crossings, at):
-        return Moved((yield from _give_up_resending(row, at)))
-    return None
+def _harmful(row: CallRow, crossings: Sequence[AttemptRow], idempotency: str, at: int) -> Fact[str | None]:
+    """Why another attempt might do harm after one that may have had its effect; None if it cannot."""
+    if idempotency == "keyed":
+        kept = at < crossings[0].dispatched_at + row.key_retention
+        return None if kept else "the far side may have forgotten its key"
+    harmless = idempotency == "natural" and (yield from undisturbed(row))
+    return None if harmless else "something else may have been done since"
 
 
-def _key_forgotten(row: CallRow, crossings: Sequence[AttemptRow], at: int) -> bool:
-    """An attempt may have had its effect, and the far side no longer keeps the key that would make another harmless."""
-    unknown = earlier_unknown(row, crossings, before=row.generation + 1)
-    return unknown and at >= crossings[0].dispatched_at + row.key_retention
+def undisturbed(row: CallRow) -> Fact[bool]:
+    """True while no later call can have touched what this one did: it holds its keys, and all of them alone.
+
+    Without resources nothing but its own subject's later calls of the same tool can have touched it.
+    """
+    if not row.resource_keys:
+        later = yield from one(
+            SINCE, tenant=row.tenant, subject=row.subject, since=row.created_at, tool=row.tool, mine=row.call_id
+        )
+        return later is None or later.n == 0
+    for key in row.resource_keys:
+        held = yield from fetch(SELECT_LEASES, tenant=row.tenant, resource=key.removeprefix(SHARED))
+        if key.startswith(SHARED) or [lease.call_id for lease in held] != [row.call_id]:
+            return False
+    return True
 
 
-def _give_up_resending(row: CallRow, at: int) -> Fact[CallRow]:
+def _give_up_resending(row: CallRow, why: str, at: int) -> Fact[CallRow]:
     return (
         yield from move(
             row,
             Move.LOSE,
             EventType.LOST,
             at,
-            {"why": "its key is past its retention"},
+            {"why": why},
             outcome="ambiguous",
             code="ambiguous",
-            message="It waited so long to be sent again that the far side may have forgotten its key. "
-            "Whether the first attempt happened is still not known.",
+            message=f"It was not sent again, since {why}. Whether an earlier attempt happened is still not known.",
             by_decision=0,
         )
     )
@@ -279,7 +313,7 @@ def _consumable(row: CallRow, digest: str, at: int) -> Fact[ApprovalRow | None]:
         found is not None
         and found.call_id == row.call_id
         and found.digest == digest
-        and found.state == ("consumed" if row.generation else "approved")
+        and (found.state == "approved" or (row.generation > 0 and found.state == "consumed"))
         and found.execute_until is not None
         and at <= found.execute_until
     )

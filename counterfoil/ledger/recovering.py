@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, or_, select, text, update
 
 from ..canonical import JsonObject
-from .admission import owner_lives
+from .admission import keep_key, owner_lives
 from .bookkeeping import Delivery, mark_delivered
 from .events import EventType
-from .evidence import RULED_OUT
-from .rows import SELECT_ATTEMPT, CallRow, get_call, move, touch
+from .evidence import RULED_OUT, earlier_unknown
+from .rows import SELECT_ATTEMPT, SELECT_ATTEMPTS, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
 from .sql import Fact, Sql, change, fetch, one
 from .states import UNRESOLVED, CallState, Move
@@ -81,11 +81,31 @@ UNCLAIMED: Sql[CallId] = Sql(
 LATE: Sql[CallId] = Sql(
     select(calls.c.call_id)
     .select_from(calls.join(attempts, attempts.c.call_id == calls.c.call_id))
-    .where(_OPEN_STATES, calls.c.state == "awaiting_reconciliation", attempts.c.late.is_not(None))
+    .where(
+        _OPEN_STATES,
+        calls.c.state == "awaiting_reconciliation",
+        attempts.c.late.is_not(None),
+        calls.c.settled_by.is_(None),  # it stays where a late word contradicted somebody's: a reconcile decides that
+    )
+    .distinct()
     .limit(PAGE),
     CallId,
 )
 """Unresolved calls that have a late settlement to be read."""
+
+PARKED: Sql[CallId] = Sql(
+    select(calls.c.call_id)
+    .select_from(calls.join(owners, owners.c.owner_id == calls.c.owner_id))
+    .where(
+        _OPEN_STATES,
+        calls.c.state == "awaiting_reconciliation",
+        or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None)),
+    )
+    .order_by(calls.c.created_at)
+    .limit(PAGE),
+    CallId,
+)
+"""Unresolved calls whose owner is gone: whoever adopts one follows it up once."""
 
 
 class ApprovalId(NamedTuple):
@@ -126,6 +146,13 @@ _RULE_OUT: Sql[Any] = Sql(
 )
 
 
+_NEVER_CROSSED: Sql[Any] = Sql(
+    update(attempts)
+    .where(attempts.c.call_id == bindparam("of"), attempts.c.generation == bindparam("number"))
+    .values(outcome=RULED_OUT, sent="no", settled_at=bindparam("at"), handler_ended_at=bindparam("at"))
+)
+
+
 class TakenOver(NamedTuple):
     """A call that was under way under a lost owner, as it is now, and whether its last attempt had no settlement."""
 
@@ -138,12 +165,23 @@ def close_orphaned() -> Fact[int]:
     return (yield from change(_CLOSE_ORPHANED))
 
 
-def take_over(call_id: str, owner_id: str, at: int) -> Fact[TakenOver | None]:
+def adopt(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
+    """Become the owner of an unresolved call whose owner is gone, to follow it up once; None if it moved."""
+    row = yield from get_call(call_id)
+    if row is None or row.owner_id is None or row.state != CallState.AWAITING_RECONCILIATION:
+        return None
+    if (yield from owner_lives(row.owner_id)):
+        return None
+    data: JsonObject = {"from": row.owner_id, "to": owner_id}
+    return (yield from touch(row, EventType.TAKEN_OVER, at, data, owner_id=owner_id, request_open=0))
+
+
+def take_over(call_id: str, owner_id: str, at: int, *, serves: bool = True) -> Fact[TakenOver | None]:
     """Take a call from an owner that is gone; None if it moved, or its owner lives after all.
 
-    Dispatched: its outcome is unknown from here on, under the new owner. Queued by a decision: the new owner carries
-    it on. Any other: its caller is gone and may ask again; where an attempt was known to be without effect, that
-    attempt's outcome stands.
+    Dispatched: its outcome is unknown from here on, under the new owner if that `serves` its tool.
+    Queued by a decision: the new owner carries it on. Any other: its caller is gone and may ask again; where an
+    attempt was known to be without effect, that attempt's outcome stands.
     """
     row = yield from get_call(call_id)
     if row is None or row.owner_id is None or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
@@ -158,7 +196,7 @@ def take_over(call_id: str, owner_id: str, at: int) -> Fact[TakenOver | None]:
             EventType.TAKEN_OVER,
             at,
             data,
-            owner_id=owner_id,
+            owner_id=owner_id if serves else row.owner_id,
             outcome="ambiguous",
             code="ambiguous",
             message="The server that sent it stopped before the outcome was recorded.",
@@ -174,13 +212,18 @@ def take_over(call_id: str, owner_id: str, at: int) -> Fact[TakenOver | None]:
 def abandon(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     """A call of our own that nothing in this process follows: its adapter was never called after its record.
 
-    That is so where the answer to a commit was lost. A dispatched one settles as not sent.
+    That is so where the answer to a commit was lost. A dispatched one settles as not sent, unless an earlier attempt
+    may have had its effect.
     """
     row = yield from get_call(call_id)
     if row is None or row.owner_id != owner_id or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
         return None
     if row.by_decision and row.state == CallState.QUEUED:
         return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
+    if row.state == CallState.DISPATCHED:
+        yield from change(_NEVER_CROSSED, of=call_id, number=row.generation, at=at)
+        if earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=row.generation):
+            return (yield from _lose(row, at, {"owner": owner_id, "attempt": row.generation, "crossed": False}))
     return (yield from _abandon(row, at, {"owner": owner_id}))
 
 
@@ -189,19 +232,7 @@ def lose(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     row = yield from get_call(call_id)
     if row is None or row.owner_id != owner_id or row.state != CallState.DISPATCHED:
         return None
-    return (
-        yield from move(
-            row,
-            Move.LOSE,
-            EventType.LOST,
-            at,
-            {"owner": owner_id},
-            outcome="ambiguous",
-            code="ambiguous",
-            message="The server lost track of it before the outcome was recorded.",
-            request_open=0,
-        )
-    )
+    return (yield from _lose(row, at, {"owner": owner_id}))
 
 
 def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
@@ -290,6 +321,7 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     row = yield from get_call(call_id)
     if row is None or row.state != CallState.SETTLED or row.outcome != "retryable_failure" or row.sent != "no":
         return None
+    yield from keep_key(row)
     return (
         yield from move(
             row,
@@ -324,6 +356,22 @@ def list_calls(sql: Sql[CallId], **params: Any) -> Fact[list[str]]:  # noqa: ANN
 def list_due(now: int) -> Fact[list[str]]:
     """The undecided proposals past their time."""
     return [row.approval_id for row in (yield from fetch(DUE, now=now))]
+
+
+def _lose(row: CallRow, at: int, data: JsonObject) -> Fact[CallRow]:
+    return (
+        yield from move(
+            row,
+            Move.LOSE,
+            EventType.LOST,
+            at,
+            data,
+            outcome="ambiguous",
+            code="ambiguous",
+            message="The server lost track of it before the outcome was recorded.",
+            request_open=0,
+        )
+    )
 
 
 def _abandon(row: CallRow, at: int, data: JsonObject) -> Fact[CallRow]:

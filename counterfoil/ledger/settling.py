@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 from sqlalchemy import bindparam, delete
 
 from ..canonical import JsonObject
-from .admission import Duplicate, Neighbours, bind_key, find_duplicate, start_retention, take_leases
+from .admission import Duplicate, Neighbours, bind_key, find_duplicate, keep_key, start_retention, take_leases
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import Charge, give_back
 from .events import EventType
@@ -92,10 +92,9 @@ def settle(
     handler_ended: bool = True,
     refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
-    """The outcome of an attempt, by the one who made it.
+    """The outcome of an attempt, by the one who made it. With `retry_at` another follows, unless it is to be stopped.
 
-    With `retry_at` another attempt follows then, unless somebody has asked for the call to stop.
-    That this attempt had no effect settles nothing while an earlier one may have had its own: it stays unresolved.
+    That this one had no effect settles nothing while an earlier one may have had its own: the call stays unresolved.
     Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
     """
     row = yield from get_call(call_id)
@@ -280,6 +279,7 @@ def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
         return (yield from touch(row, EventType.CONTRADICTION, settlement.at, data))
     row = yield from touch(row, EventType.CONTRADICTION, settlement.at, data)
     yield from take_leases(row, settlement.at)
+    yield from keep_key(row)
     return (
         yield from move(
             row,
@@ -292,7 +292,6 @@ def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
             code="ambiguous",
             message="What a person or a probe said and what the attempt itself reported later contradict each other.",
             settled_at=None,
-            settled_by=None,
             delivered_at=None,
         )
     )

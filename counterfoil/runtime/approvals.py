@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..ledger.approving import Decided, Decision, decide
 from ..ledger.errors import DamagedChainError, LedgerError
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from .following import Follower
     from .parts import Parts
     from .viewing import Viewer
+
+
+PROVEN: Final = frozenset({"token", "oidc", "passkey"})
+"""How an identity is proven to be another than the requester's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +97,7 @@ class Approvals:
                 raise refuse(
                     ErrorCode.INVALID_ARGUMENTS, f"decision: expected approve or reject, got {decision[:20]!r}"
                 )
-            if row.assurance == "second_person" and decider.strength == "same_user":
-                raise refuse(
-                    ErrorCode.DENIED,
-                    "This needs a second person with a proven identity; the account that runs the server and its "
-                    "requester are one person here.",
-                )
+            self._check_decider(row, decider)
             said = Decision(
                 approve=decision == "approve",
                 by=decider.by,
@@ -117,6 +116,24 @@ class Approvals:
             return await self._approval_view(done.approval or row, refusal_of(error))
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
+
+    def _check_decider(self, row: ApprovalRow, decider: Decider) -> None:
+        """Raise unless this person may decide it, by the rule's approvers and by what is proven of who they are."""
+        if row.assurance == "second_person" and (decider.strength not in PROVEN or decider.by == row.requester):
+            raise refuse(
+                ErrorCode.DENIED,
+                "This needs a second person with a proven identity; the account that runs the server and its "
+                "requester are one person here.",
+            )
+        if row.assurance == "operator" and decider.strength == "client_attested":
+            raise refuse(ErrorCode.DENIED, "This needs an operator; what a client says of its own user is not enough.")
+        approvers = json.loads(row.approvers)
+        if approvers and decider.by not in approvers:
+            raise refuse(
+                ErrorCode.DENIED,
+                f"{decider.by} may not decide this: the rule {row.rule_id} names who may.",
+                approvers=approvers,
+            )
 
     async def pending_for(self, principal: Principal) -> list[ApprovalView]:
         """The undecided proposals that this principal made or may decide."""

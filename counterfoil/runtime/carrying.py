@@ -61,9 +61,31 @@ class Carrier:
 
     async def attempt(self, case: Case, slot: Slot, started: float, extra: dict[str, Any] | None = None) -> Result:
         """One attempt from the adapter's call to the recorded outcome; `case.row` says what became of the call."""
+        if self._overdue(case):
+            slot.release()
+            return await self._not_made(case, started)
         running = self.start(case, extra)
         running.task.add_done_callback(lambda _: slot.release())
         return await self.finish(case, running, await running.outcome(), started)
+
+    def _overdue(self, case: Case) -> bool:
+        """True if the process stood still between T1 and here for so long that what it sent could outlive its deadline.
+
+        The contract's `settle_s` counts from that deadline.
+        """
+        row, known = case.row, case.known
+        if row is None or row.dispatched_at is None or not known.adapter.hard_deadline:
+            return False
+        return self._parts.clock.now() >= row.dispatched_at + micros(known.contract.limits.timeout_s)
+
+    async def _not_made(self, case: Case, started: float) -> Result:
+        row = case.row
+        assert row is not None, "only a recorded attempt is overdue"
+        outcome = Outcome[Any].unavailable("The server stood still past this attempt's deadline; nothing was sent.")
+        result = self.result(case, outcome)
+        retry_at = self.retry_at(case, outcome, started, row.attempts)
+        await self._settle(case, row, result.settlement, retry_at=retry_at, handler_ended=True)
+        return result
 
     async def finish(self, case: Case, running: Running, outcome: Outcome[Any], started: float) -> Result:
         """Record an attempt's outcome; a handler that is not at its end yet is watched to it."""
@@ -159,7 +181,8 @@ class Carrier:
 
     def _call(self, case: Case, timeout_s: float) -> Call:
         row = case.row
-        deadline = datetime.fromtimestamp(self._parts.clock.now() / MICROSECOND + timeout_s, UTC)
+        since = row.dispatched_at if row is not None and row.dispatched_at is not None else self._parts.clock.now()
+        deadline = datetime.fromtimestamp(since / MICROSECOND + timeout_s, UTC)
         return Call(
             id=case.asked_about or case.call_id,
             action_id=case.action_id,

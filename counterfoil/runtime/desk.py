@@ -222,7 +222,7 @@ class Desk:
     async def _follow_up(self, row: CallRow) -> CallView:
         if row.state not in UNRESOLVED_STATES:
             return await self._view(row)
-        return await self._carried(await self._settler.follow(row))
+        return await self._carried(await self._settler.follow(row, repeatable_here=True))
 
     async def _carried(self, row: CallRow) -> CallView:
         """The view of a call that was followed up; one that is sent again is waited for a little."""

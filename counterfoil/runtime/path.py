@@ -35,6 +35,7 @@ from .clock import MICROSECOND, micros
 from .parts import Parts
 from .proposal import PURPOSE, Terms, document, new_approval
 from .refusal import Reason, RefusedError, refuse
+from .retry import Again, next_attempt
 from .sending import IsDuplicateError, MovedOnError, NeedsProposalError, Sender, cannot_record
 from .settlement import Result
 from .viewing import Viewer, refused_view
@@ -70,7 +71,7 @@ class CallPath:
                 await self._deny(case)
             if known.decision.verdict is Verdict.APPROVE:
                 return await self._propose(case)
-            if known.closed_read and not self._parts.settings.reads_before:
+            if known.closed_read and not known.resources and not self._parts.settings.reads_before:
                 return await self._read(case)
             return await self._send(case)
         except IsDuplicateError as error:
@@ -100,11 +101,14 @@ class CallPath:
             result = await self._carrier.attempt(case, slot, started)
             return await self._carry_on(case, result, digest, started)
         except MovedOnError as moved:
-            row = moved.row or case.row
-            assert row is not None, "only a call with a row moves on"
-            if moved.late:
-                row = await self._read_late(row)
-            return await self._viewer.view(row)
+            return await self._moved_on(case, moved)
+
+    async def _moved_on(self, case: Case, moved: MovedOnError) -> CallView:
+        row = moved.row or case.row
+        assert row is not None, "only a call with a row moves on"
+        if moved.late:
+            row = await self._read_late(row)
+        return await self._viewer.view(row)
 
     async def _read_late(self, row: CallRow) -> CallRow:
         """An earlier attempt has reported after all: its word answers for the call."""
@@ -121,16 +125,20 @@ class CallPath:
                 slot = await self._sender.send(case, digest)
                 result = await self._carrier.attempt(case, slot, started)
                 continue
-            if row.state == CallState.AWAITING_RECONCILIATION and self._may_recover(case, row, started):
+            pause = self._before_recovery(case, row, started)
+            if row.state == CallState.AWAITING_RECONCILIATION and pause is not None:
                 assert self.recover is not None, "wired at construction"
+                await asyncio.sleep(pause)
                 await self.recover(case, started)
                 if case.row is not None and case.row.state == CallState.QUEUED:
                     continue
             return await self._viewer.view(case.row or row, result=result)
 
-    def _may_recover(self, case: Case, row: CallRow, started: float) -> bool:
-        retry = case.known.contract.retry
-        return row.attempts < retry.attempts and self._carrier.time_left(case, started) > retry.least_s
+    def _before_recovery(self, case: Case, row: CallRow, started: float) -> float | None:
+        """How long to leave the far side alone before it is asked, in seconds; None if nothing more is done here."""
+        left = self._carrier.time_left(case, started)
+        decision = next_attempt(case.known.contract.retry, row.attempts, left, None, self._parts.chance())
+        return decision.after_s if isinstance(decision, Again) else None
 
     async def _until(self, not_before: int | None) -> None:
         wait = ((not_before or 0) - self._parts.clock.now()) / MICROSECOND
@@ -154,6 +162,8 @@ class CallPath:
                 result = await self._carrier.finish(case, running, outcome, started)
                 return await self._carry_on(case, result, None, started)
             return await self._observe(case, outcome, at)
+        except MovedOnError as moved:
+            return await self._moved_on(case, moved)
         except RefusedError as error:
             if error.reason.code is not ErrorCode.CANNOT_RECORD:
                 raise
@@ -183,6 +193,7 @@ class CallPath:
                 lambda: observe(first.row, first.who, first.arguments, result.settlement, owner_id, carried)
             )
         except CannotRecordError as error:
+            parts.deliveries.extend(carried)
             raise cannot_record(error) from None
         if not isinstance(done, Settled):
             raise IsDuplicateError(done)
@@ -208,6 +219,7 @@ class CallPath:
                 lambda: propose(first.row, first.who, first.arguments, approval, pending_max=most, deliveries=carried)
             )
         except CannotRecordError as error:
+            parts.deliveries.extend(carried)
             raise cannot_record(error) from None
         if isinstance(result, Proposed):
             case.record(result.row)
@@ -225,7 +237,8 @@ class CallPath:
         parts, row = self._parts, case.row
         assert row is not None, "only a call with a row is proposed again"
         at = parts.clock.now()
-        approval = self._approval(row, case.known.contract, case.known.decision, at)
+        decision = _as_asked(case.known.decision, old)
+        approval = self._approval(row, case.known.contract, decision, at)
         why = "the decision was not carried out in its window" if old is not None else "a decision is needed now"
         done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
         if done is None:
@@ -242,9 +255,9 @@ class CallPath:
             return None
         arguments = json.loads(await self._parts.ledger.open_payload(row.args_payload))
         decision = self._parts.policy.decide(contract, arguments, principal_of(row))
-        if decision.verdict is Verdict.ALLOW:
-            decision = replace(decision, assurance=Assurance(approval.assurance), rule_id=approval.rule_id or "")
-        return self._approval(row, contract, decision, at)
+        if decision.verdict is Verdict.DENY:
+            raise refuse(ErrorCode.DENIED, decision.reason, rule_id=decision.rule_id, rule=decision.rule_id)
+        return self._approval(row, contract, _as_asked(decision, approval), at)
 
     def _approval(self, row: CallRow, contract: Contract, decision: Decision, at: int) -> ApprovalRow:
         parts = self._parts
@@ -330,6 +343,13 @@ class CallPath:
                 "arguments": known.arguments.value,
             },
         )
+
+
+def _as_asked(decision: Decision, old: ApprovalRow | None) -> Decision:
+    """The rule that a fresh proposal names: today's, or that of the old one where today's asks for nobody."""
+    if old is None or decision.verdict is not Verdict.ALLOW:
+        return decision
+    return replace(decision, assurance=Assurance(old.assurance), rule_id=old.rule_id or "")
 
 
 def key_conflict(error: IsDuplicateError) -> RefusedError:

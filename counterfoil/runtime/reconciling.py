@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.admission import owner_lives
 from ..ledger.approving import repropose
+from ..ledger.dispatching import undisturbed
+from ..ledger.evidence import is_known
+from ..ledger.queries import ATTEMPTS
 from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
 from ..ledger.redact import redact_text
+from ..ledger.rows import get_call
 from ..ledger.settling import Settlement, take_late
+from ..ledger.states import UNRESOLVED
 from ..registry.outcome import Outcome, ProbeAnswer
 from ..registry.request import CallRequest
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
@@ -73,8 +78,11 @@ class Reconciler:
             late = await self._parts.ledger.record(lambda: take_late(row.call_id, at))
             if late is not None:
                 return late
+            call_id = row.call_id
+            now = await self._parts.ledger.record(lambda: get_call(call_id))
+            row = now if now is not None else row
             entry = self._parts.catalogue.get(row.tool, row.version)
-            if entry is None:
+            if entry is None or row.state not in UNRESOLVED:
                 return row
             attempt, first = await self._attempt(row), await self._attempt(row, 1)
             case = Situation(
@@ -83,6 +91,7 @@ class Reconciler:
                 first_dispatched_at=first.dispatched_at if first else row.created_at,
                 hard_deadline_at=attempt.hard_deadline_at if attempt else None,
                 repeatable_here=repeatable_here,
+                undisturbed=await self._parts.ledger.record(lambda: undisturbed(row)),
             )
             advice = advise(case)
             if advice.step is Step.ASK:
@@ -134,7 +143,7 @@ class Reconciler:
         parts, at = self._parts, self._parts.clock.now()
         if word.resolution == "still_unknown":
             return await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
-        if word.resolution == "not_happened" and word.then == "retry":
+        if word.resolution == "not_happened" and word.then == "retry" and row.cancel_requested_at is None:
             noted = await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
             noted = await self._rule_out(noted) if noted is not None else None
             why = "a person says that it did not happen"
@@ -160,10 +169,12 @@ class Reconciler:
         return self._settlement(row, contract, outcome, at, "person")
 
     async def _not_yet(self, row: CallRow, contract: Contract | None) -> None:
-        """`not_happened` cannot be said while the attempt may still act."""
-        attempt = await self._attempt(row)
-        if attempt is None:
-            return
+        """`not_happened` cannot be said while an attempt may still act."""
+        for attempt in await self._parts.ledger.reads.fetch(ATTEMPTS, call_id=row.call_id):
+            if is_known(attempt, is_read=row.is_read) is not False:
+                await self._may_not_act(row, contract, attempt)
+
+    async def _may_not_act(self, row: CallRow, contract: Contract | None, attempt: AttemptRow) -> None:
         lives = await self._parts.ledger.record(lambda: owner_lives(attempt.owner_id))
         until = settles_at(contract, attempt.hard_deadline_at) if contract is not None else None
         running = lives and attempt.handler_ended_at is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def next_attempt(retry: Retry, attempts: int, left_s: float, wish_s: float | Non
     if attempts >= retry.attempts:
         return Enough("its attempts are used up")
     backoff = min(LONGEST_BACKOFF_S, retry.backoff_s * 2 ** (attempts - 1)) * (1 - JITTER + JITTER * 2 * chance)
-    wait = max(backoff, wish_s or 0.0)
+    wait = max(backoff, 0.0 if wish_s is None or math.isnan(wish_s) else wish_s)
     if wait + retry.least_s > left_s:
         return Enough("too little time is left for another attempt")
     return Again(wait)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..ledger.admission import Relation
 from ..ledger.approving import join_key
-from ..ledger.bookkeeping import Delivery, mark_delivered, request_cancel, set_request_open
+from ..ledger.bookkeeping import Delivery, mark_delivered, open_request, request_cancel, set_request_open
 from ..ledger.errors import CannotRecordError, DamagedChainError, LedgerError
 from ..ledger.recovering import attempt_again
 from ..ledger.rows import ApprovalRow, CallRow
@@ -208,6 +208,9 @@ class Runtime(Desk):
             return in_progress(await self._viewer.view(row))
         if duplicate.relation is Relation.AGAIN:
             return await self._again(case, row)
+        undelivered = duplicate.relation is Relation.JOIN and row.state != CallState.AWAITING_APPROVAL
+        if undelivered and not await self._parts.ledger.record(lambda: open_request(row.call_id)):
+            return await self._path.fresh(case)  # another request was quicker to join it: this is its own intent
         case.joined = True
         case.record(row)
         key = case.request.idempotency_key if case.request else None
@@ -217,7 +220,8 @@ class Runtime(Desk):
                 joined = await self._parts.ledger.record(lambda: join_key(duplicate.row.call_id, key, at))
                 row = joined or row
             return await self._viewer.view(row, replayed=True)
-        await self._parts.ledger.record(lambda: set_request_open(row.call_id, open_=True))
+        if duplicate.relation is Relation.REPLAY:
+            await self._parts.ledger.record(lambda: set_request_open(row.call_id, open_=True))
         still = await self._follower.until_still(row.call_id, self._parts.settings.queue_wait_s)
         return await self._viewer.view(still or row, replayed=True)
 
@@ -259,7 +263,7 @@ class Runtime(Desk):
         """Within a call that has attempts and time left: the same order, by itself."""
         assert case.row is not None, "recovered after a dispatch"
         try:
-            case.record(await self._reconciler.follow(case.row, repeatable_here=case.known.contract.is_read))
+            case.record(await self._reconciler.follow(case.row, repeatable_here=True))
         except RefusedError:
             log.info("%s moved while it was followed up", case.call_id)
 

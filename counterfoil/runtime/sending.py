@@ -93,7 +93,7 @@ class Sender:
             CallerGoneError: given up, nothing recorded.
         """
         parts, known = self._parts, case.known
-        lapses = 0
+        lapses, first = 0, True
         patience_ends = parts.clock.monotonic() + parts.settings.queue_wait_s
         with ExitStack() as queue:
             place = None
@@ -103,7 +103,8 @@ class Sender:
             while True:
                 while place is not None and not parts.waiting.is_first(place):
                     await self._patiently(case, place.turn())
-                slot = await self._slot(case)
+                slot = await self._slot(case, count=first)
+                first = False
                 owner_id = parts.ledger.owner_id
                 try:
                     result = await self._t1(case, digest)
@@ -139,12 +140,13 @@ class Sender:
             return
         self.stop(case, result)
 
-    async def _slot(self, case: Case) -> Slot:
+    async def _slot(self, case: Case, *, count: bool = True) -> Slot:
+        """What an attempt occupies. Its start counts against the rates once, however often it is looked for."""
         known = case.known
         if self._parts.capacity.full(known.contract, blocking=known.adapter.blocking):
             await self._look_if_waiting(case)
         slot = await self._patiently(case, self._parts.capacity.slot(known.contract, blocking=known.adapter.blocking))
-        wait_s = self._parts.capacity.start(known.contract, self._parts.clock.monotonic())
+        wait_s = self._parts.capacity.start(known.contract, self._parts.clock.monotonic()) if count else 0.0
         if wait_s > 0:
             slot.release()
             raise refuse(
@@ -170,15 +172,18 @@ class Sender:
         try:
             if case.row is not None:
                 call_id = case.call_id
-                siblings = not known.contract.is_read and not known.resources and case.row.route == Route.DIRECT.value
+                siblings, idempotency = _heeds_siblings(case, case.row), known.contract.recovery.idempotency.value
                 return await parts.ledger.record(
-                    lambda: dispatch_queued(call_id, self._timed(case, attempt), digest=digest, siblings=siblings)
+                    lambda: dispatch_queued(
+                        call_id, self._timed(case, attempt), digest=digest, siblings=siblings, idempotency=idempotency
+                    )
                 )
             first = first_record(case, parts, attempt.at)
             return await parts.ledger.record(
                 lambda: dispatch_new(first.row, first.who, first.arguments, self._timed(case, attempt))
             )
         except CannotRecordError as error:
+            parts.deliveries.extend(attempt.deliveries)
             raise cannot_record(error) from None
 
     def _attempt(self, case: Case) -> Attempt:
@@ -192,7 +197,7 @@ class Sender:
         )
 
     def _timed(self, case: Case, attempt: Attempt) -> Attempt:
-        """Its time is that of its transaction, which may have waited for another: it is after all before it."""
+        """Its time is that of its transaction, which may have waited for another process, so after all before it."""
         known, at = case.known, self._parts.clock.now()
         hard = at + micros(known.contract.limits.timeout_s) if known.adapter.hard_deadline else None
         return replace(attempt, at=at, hard_deadline_at=hard)
@@ -244,16 +249,22 @@ class Sender:
         waiting = asyncio.ensure_future(wait)
         try:
             while not waiting.done():
-                if case.gone and case.row is None:
-                    raise CallerGoneError
-                if case.wants_row and case.row is None:
-                    await self._get_a_row(case)
+                await self._keep_or_give_up(case)
                 await _first(waiting, case.nudged)
                 case.nudged.clear()
             return waiting.result()
-        finally:
-            if not waiting.done():
-                waiting.cancel()
+        except BaseException:
+            waiting.add_done_callback(_give_back)
+            waiting.cancel()
+            raise
+
+    async def _keep_or_give_up(self, case: Case) -> None:
+        if case.row is not None:
+            return
+        if case.gone:
+            raise CallerGoneError
+        if case.wants_row:
+            await self._get_a_row(case)
 
     async def _get_a_row(self, case: Case) -> None:
         parts = self._parts
@@ -269,6 +280,21 @@ class Sender:
             return
         case.record(result)
         parts.cases[case.call_id] = case
+
+
+def _heeds_siblings(case: Case, row: CallRow) -> bool:
+    """A first attempt of a non-read tool without resources is held back by unresolved calls of the same tool.
+
+    A further attempt is no new intent: two unresolved siblings would wait for each other for good.
+    """
+    contract = case.known.contract
+    return not (contract.is_read or case.known.resources or row.generation) and row.route == Route.DIRECT.value
+
+
+def _give_back(waiting: asyncio.Future[Any]) -> None:
+    """What a wait brought after it was given up must not stay taken."""
+    if not waiting.cancelled() and waiting.exception() is None and isinstance(slot := waiting.result(), Slot):
+        slot.release()
 
 
 async def _first(waiting: asyncio.Future[Any], nudged: asyncio.Event) -> None:

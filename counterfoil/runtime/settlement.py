@@ -6,6 +6,7 @@ happened all the same, and is kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -58,7 +59,10 @@ def settlement_of(
         by: how it is known.
     """
     code = _code(outcome)
+    happened = outcome.kind in {OutcomeClass.SUCCESS, OutcomeClass.NO_RESULT, OutcomeClass.PARTIAL}
     raw, problem = _bytes(outcome.output)
+    if not happened:
+        problem = None
     told = raw is not None or by == "execution"  # whoever only knows that it happened need not know what came of it
     if problem is None and told and outcome.kind in {OutcomeClass.SUCCESS, OutcomeClass.PARTIAL}:
         problem = _output_problem(contract, outcome.output, raw, limit)
@@ -72,7 +76,7 @@ def settlement_of(
         at=at,
         by=by,
         code=code.value if code else None,
-        message=redact_text(problem or outcome.message) or None,
+        message=redact_text(str(problem or outcome.message)) or None,
         retryable=outcome.kind in _RETRYABLE,
         details=_object(keeper.project(_details(contract, outcome, code, sealed))),
         evidence=_object(keeper.project(_evidence(contract, outcome))),
@@ -111,7 +115,7 @@ def _details(contract: Contract, outcome: Outcome[Any], code: ErrorCode | None, 
             "bytes": sealed.bytes,
             "sha256": sealed.sha256,
         }
-    if outcome.after_s is not None:
+    if outcome.after_s is not None and math.isfinite(outcome.after_s):
         details["retry_after_s"] = outcome.after_s
     return details
 

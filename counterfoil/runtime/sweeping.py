@@ -18,9 +18,11 @@ from ..ledger.recovering import (
     LATE,
     ORPHANS,
     OWNED,
+    PARKED,
     UNCLAIMED,
     TakenOver,
     abandon,
+    adopt,
     claim,
     close_orphaned,
     list_calls,
@@ -72,9 +74,14 @@ class Sweeper:
             if taken is None:
                 continue
             if taken.was_dispatched:
-                self._doors.recover(taken.row)
+                if self._serves(taken.row):
+                    self._doors.recover(taken.row)
             elif taken.row.state == "queued":
                 self._serve(taken.row)
+        for call_id in await self._find(lambda: list_calls(PARKED)):
+            adopted = await self._each(call_id, self._adopt)
+            if adopted is not None:
+                self._doors.recover(adopted)
 
     async def sweep(self) -> None:
         """One pass over everything that time or other processes may have left to do."""
@@ -108,13 +115,26 @@ class Sweeper:
         at, owner_id = parts.clock.now(), parts.ledger.owner_id
         row = await parts.ledger.record(lambda: get_call(call_id))
         carried_on = row is not None and row.state == "queued" and (row.by_decision or row.sent == "unknown")
-        if row is None or (carried_on and parts.catalogue.get(row.tool, row.version) is None):
+        if row is None or (carried_on and not self._serves(row)):
             return None
-        return await parts.ledger.record(lambda: take_over(call_id, owner_id, at))
+        serves = self._serves(row)
+        return await parts.ledger.record(lambda: take_over(call_id, owner_id, at, serves=serves))
+
+    async def _adopt(self, call_id: str) -> CallRow | None:
+        """A call that was parked before a restart is followed up once more by the new process, if it has the tool."""
+        parts = self._parts
+        row = await parts.ledger.reads.look(lambda: get_call(call_id))
+        if row is None or not self._serves(row):
+            return None
+        at, owner_id = parts.clock.now(), parts.ledger.owner_id
+        return await parts.ledger.record(lambda: adopt(call_id, owner_id, at))
 
     def _serve(self, row: CallRow) -> None:
-        if self._parts.catalogue.get(row.tool, row.version) is not None:
+        if self._serves(row):
             self._doors.carry_on(row)
+
+    def _serves(self, row: CallRow) -> bool:
+        return self._parts.catalogue.get(row.tool, row.version) is not None
 
     async def _own(self) -> None:
         """Our own calls that nothing here follows: never sent if their adapter was not called, else unknown.

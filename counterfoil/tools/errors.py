@@ -5,6 +5,7 @@ HandlerError          a handler broke its side of the bargain while it ran
  +- HandlerExitError    it asked the whole process to end
  +- HandlerResultError  it returned something that its kind may not return
 NeverStartedError     a blocking function was cancelled before a thread took it
+ChangedArgumentsError a validator changed what was asked for, so the function was not called
 """
 
 
@@ -26,3 +27,11 @@ class HandlerResultError(HandlerError):
 
 class NeverStartedError(Exception):
     """The wait for a worker thread was cancelled before one took the work, so the work has not run and never will."""
+
+
+class ChangedArgumentsError(Exception):
+    """The tool's validators changed these arguments (JSON Pointers): it would do something else than was asked."""
+
+    def __init__(self, paths: list[str]) -> None:
+        super().__init__(f"a validator changed {', '.join(paths)}")
+        self.paths = paths

@@ -19,7 +19,7 @@ from ..registry.adapter import Call
 from ..registry.outcome import Outcome, Probe
 from ..registry.vocabulary import ErrorCode, OutcomeClass, Sent
 from .encode import encode
-from .errors import HandlerExitError, HandlerResultError, NeverStartedError
+from .errors import ChangedArgumentsError, HandlerExitError, HandlerResultError, NeverStartedError
 from .signature import OUTPUT, Arguments, FirstOutput, Function
 from .threads import Threads
 
@@ -49,6 +49,7 @@ class Handler:
 
         Raises:
             pydantic.ValidationError: the arguments, or the first call's output, do not fit.
+            ChangedArgumentsError: a validator changed an argument.
         """
         parsed = self.arguments.parse(arguments)
         keywords = {name: parsed[name] for name in self.takes}
@@ -94,6 +95,8 @@ class FunctionAdapter:
             bound = self._handler.bound(arguments, call, extra)
         except ValidationError as error:
             return _unfit(error)
+        except ChangedArgumentsError as error:
+            return _changed(error)
         try:
             result = await self._run(bound)
         except NeverStartedError as error:
@@ -138,7 +141,16 @@ def _object(members: dict[str, Any]) -> JsonObject:
 def _unfit(error: ValidationError) -> Outcome[Any]:
     """An answer that shows places and reasons, never the values, which may be secret."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    problems = [{"path": "".join(f"/{step}" for step in item["loc"]), "message": item["msg"]} for item in found]
+    return _invalid([{"path": "".join(f"/{step}" for step in item["loc"]), "message": item["msg"]} for item in found])
+
+
+def _changed(error: ChangedArgumentsError) -> Outcome[Any]:
+    """What was asked for was recorded and may have been approved; the tool would do something else."""
+    said = "the tool's own check would change this value, so it was not used; send one that it takes as it is"
+    return _invalid([{"path": path, "message": said} for path in error.paths])
+
+
+def _invalid(problems: list[dict[str, str]]) -> Outcome[Any]:
     return Outcome(
         OutcomeClass.INVALID_REQUEST,
         message=f"{problems[0]['path'] or 'arguments'}: {problems[0]['message']}",

@@ -22,7 +22,8 @@ from ..registry.arguments import forbid_extra
 from ..registry.outcome import Outcome, Probe
 from ..registry.schema import SchemaError
 from . import schema as schemas
-from .errors import ToolDefinitionError
+from .errors import ChangedArgumentsError, ToolDefinitionError
+from .unchanged import changes
 
 Function = Callable[..., Any]
 
@@ -61,9 +62,13 @@ class Arguments:
 
         Raises:
             pydantic.ValidationError: they do not fit after all (a validator of the author's, as a rule).
+            ChangedArgumentsError: such a validator changed a value.
         """
         filled = self.model.model_validate_json(json.dumps(arguments), strict=True)
-        return {name: getattr(filled, field) for name, field in self.fields.items()}
+        values = {name: getattr(filled, field) for name, field in self.fields.items()}
+        if changed := list(changes(arguments, values)):
+            raise ChangedArgumentsError(changed)
+        return values
 
 
 @dataclass(frozen=True, slots=True)

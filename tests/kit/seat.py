@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,11 +34,15 @@ View = dict[str, Any]
 
 @dataclass(slots=True)
 class Seat:
-    """One client. `listed` are its tools, by name, once somebody asked."""
+    """One client. `listed` are its tools, by name, once somebody asked.
+
+    `arrived` is told of each answer that shows a call's end, where no transport notes that it was written.
+    """
 
     client: Client
     listed: dict[str, Tool] = field(default_factory=dict[str, Tool])
     digests: dict[str, str] = field(default_factory=dict[str, str])
+    arrived: Callable[[str], Awaitable[None]] | None = None
 
     async def tools(self) -> dict[str, Tool]:
         """Every tool of tools/list, page by page."""
@@ -86,6 +90,9 @@ class Seat:
             name, arguments, read_timeout_seconds=WAIT_S + 10, meta=dict(meta) if meta else None
         )  # type: ignore[arg-type]  # our own names in _meta
         check_result(tools.get(name), name, result)
+        view = (result.meta or {}).get(CALL_META) or result.structured_content or {}
+        if self.arrived is not None and view.get("call_id") and view.get("state") in {"settled", "refused"}:
+            await self.arrived(view["call_id"])
         return result
 
 
@@ -134,7 +141,7 @@ async def seated(app: App, mode: Literal["auto", "legacy"] = "auto") -> AsyncGen
     holding = asyncio.create_task(hold())
     try:
         await asyncio.wait({holding, connected}, return_when=asyncio.FIRST_COMPLETED)
-        yield Seat(connected.result())
+        yield Seat(connected.result(), arrived=lambda call_id: app.runtime.delivered([call_id], app.local))
     finally:
         over.set()
         await holding

@@ -23,7 +23,7 @@ from counterfoil.ledger import (
 from counterfoil.ledger.sql import Sql
 
 MODULES = (rows, admission, bookkeeping, dispatching, settling, approving, recovering, chain, queries)
-LISTS = {"RECENT", "RECENT_APPROVALS"}  # pages of what is newest, by an index over time
+LISTS = {"RECENT", "RECENT_APPROVALS", "SINCE"}  # what is newest, by an index over time
 
 
 def statements(module: ModuleType) -> dict[str, Sql[Any]]:

@@ -1,0 +1,157 @@
+"""The tools of the runtime's tests. Each does what the stage has in store for it, else its effect at once."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from counterfoil import Call, Outcome, Probe, tool
+
+Act = Callable[[Call], Any]
+
+
+@dataclass
+class Stage:
+    """`calls` is who was called, with what reference, action and attempt; `effects` what came of it."""
+
+    calls: list[tuple[str, str, str, int]] = field(default_factory=list)
+    effects: list[tuple[str, str]] = field(default_factory=list)
+    script: dict[str, list[Act]] = field(default_factory=lambda: defaultdict(list))
+    held: list[asyncio.Event] = field(default_factory=list)
+
+    def reset(self) -> None:
+        self.calls, self.effects, self.script, self.held = [], [], defaultdict(list), []
+
+    def let_go(self) -> None:
+        for event in self.held:
+            event.set()
+
+    def then(self, name: str, *acts: Act) -> None:
+        """What the next calls of this tool do."""
+        self.script[name].extend(acts)
+
+    def hold(self, name: str) -> tuple[asyncio.Event, asyncio.Event]:
+        """The next call of this tool says that it has begun, and goes on when it is let go."""
+        begun, go = asyncio.Event(), asyncio.Event()
+        self.held.append(go)
+
+        async def act(_: Call) -> None:
+            begun.set()
+            await go.wait()
+
+        self.then(name, act)
+        return begun, go
+
+    def count(self, name: str) -> int:
+        return sum(1 for called in self.calls if called[0] == name)
+
+    async def play(self, name: str, ref: str, call: Call) -> Any:
+        self.calls.append((name, ref, call.action_id, call.attempt))
+        act = self.script[name].pop(0) if self.script[name] else None
+        if act is not None:
+            done = act(call)
+            done = await done if inspect.isawaitable(done) else done
+            if done is not None:
+                return done
+        self.effects.append((name, ref))
+        return {"ref": ref}
+
+
+STAGE = Stage()
+
+
+def lose(_: Call) -> Any:
+    """It acted, perhaps; the answer is lost."""
+    raise ConnectionError("the reply was lost")
+
+
+def unsent(_: Call) -> Outcome[Any]:
+    return Outcome.retryable("not reached", sent="no")
+
+
+@tool(effect="write", resources=["order:{ref}"])
+async def book(ref: str, call: Call) -> dict[str, str]:
+    """Book an order."""
+    return await STAGE.play("book", ref, call)
+
+
+@tool(effect="write")
+async def note(ref: str, call: Call, text: str = "") -> dict[str, str]:
+    """Leave a note."""
+    return await STAGE.play("note", ref, call)
+
+
+@tool(effect="write", idempotency="keyed", key_retention_s=3600, resources=["order:{ref}"])
+async def keyed(ref: str, call: Call) -> dict[str, str]:
+    """Send with a key."""
+    return await STAGE.play("keyed", ref, call)
+
+
+@tool(effect="write", idempotency="keyed", retry={"attempts": 3, "backoff_s": 0.01, "least_s": 0.0})
+async def patient(ref: str, call: Call) -> dict[str, str]:
+    """Send with a key, again and again."""
+    return await STAGE.play("patient", ref, call)
+
+
+@tool(effect="write", retry={"attempts": 3, "backoff_s": 0.01, "least_s": 0.0})
+async def stubborn(ref: str, call: Call) -> dict[str, str]:
+    """Try again without a key."""
+    return await STAGE.play("stubborn", ref, call)
+
+
+@tool(effect="write", idempotency="natural", resources=["order:{ref}"])
+async def put(ref: str, call: Call) -> dict[str, str]:
+    """Set a value."""
+    return await STAGE.play("put", ref, call)
+
+
+@tool(effect="write", idempotency="natural")
+async def put_loose(ref: str, call: Call, value: int = 0) -> dict[str, str]:
+    """Set a value that nothing guards."""
+    return await STAGE.play("put_loose", ref, call)
+
+
+@tool(effect="write")
+async def probed(ref: str, call: Call) -> dict[str, str]:
+    """Do what can be asked about."""
+    return await STAGE.play("probed", ref, call)
+
+
+@probed.probe()
+async def probed_happened(ref: str, call: Call) -> Probe:
+    """Whether it happened."""
+    return await STAGE.play("probe", ref, call)
+
+
+@tool(effect="destructive", idempotency="none", resources=["order:{ref}"])
+async def refund(ref: str, call: Call) -> dict[str, str]:
+    """Refund an order."""
+    return await STAGE.play("refund", ref, call)
+
+
+@tool(effect="read", open_world=False)
+async def peek(ref: str, call: Call) -> dict[str, str]:
+    """Look at home."""
+    return await STAGE.play("peek", ref, call)
+
+
+@tool(effect="read", open_world=False, resources=["shared:order:{ref}"])
+async def peek_order(ref: str, call: Call) -> dict[str, str]:
+    """Look at an order while nobody changes it."""
+    return await STAGE.play("peek_order", ref, call)
+
+
+@tool(effect="read", retry={"attempts": 2, "backoff_s": 0.01, "least_s": 0.0})
+async def look(ref: str, call: Call) -> dict[str, str]:
+    """Look outside."""
+    return await STAGE.play("look", ref, call)
+
+
+@tool(effect="write", rate="3/m", resources=["order:{ref}"])
+async def paced(ref: str, call: Call, n: int = 1) -> dict[str, str]:
+    """Do it, not too often."""
+    return await STAGE.play("paced", ref, call)
