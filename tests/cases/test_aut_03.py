@@ -16,7 +16,7 @@ CALLS = 50
 
 @pytest.mark.promise("AUT-03")
 async def test_fifty_calls_at_once_get_their_own_answers_and_ids_that_look_alike_are_different(shop: Workshop) -> None:
-    order = random.Random(3)  # noqa: S311 (a fixed shuffle)
+    order = random.Random(3)
     async with by_lines(furnish(shop, server='visibility = "all"')) as lines:
         for number in range(CALLS):
             arguments = {"tag": f"tag{number}", "wait_s": round(order.random() * 0.3, 3)}

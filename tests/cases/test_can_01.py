@@ -28,7 +28,7 @@ def gone(process_id: int) -> bool:
 
 async def until_gone(process_id: int) -> None:
     async with asyncio.timeout(10):
-        while not gone(process_id):  # noqa: ASYNC110 (it ends in the kernel)
+        while not gone(process_id):
             await asyncio.sleep(0.01)
 
 

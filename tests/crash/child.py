@@ -168,7 +168,7 @@ async def _answer(app: App, order: dict[str, Any]) -> dict[str, Any]:
 async def _at_rest(app: App) -> dict[str, Any]:
     """Wait until no task of the runtime is under way but its ticker."""
     tasks: set[asyncio.Task[None]] = app.runtime._tasks._tasks  # pyright: ignore[reportPrivateUsage] (to see rest)
-    while len(tasks) > 1:  # noqa: ASYNC110 (a task that ends tells nobody)
+    while len(tasks) > 1:
         await asyncio.sleep(0.002)
     return {}
 

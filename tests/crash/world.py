@@ -79,7 +79,7 @@ class World:
             return
         self.set(f"at-{point}")
         ends = time.monotonic() + HOLD_LIMIT_S
-        while self.is_set(f"hold-{point}") and time.monotonic() < ends:  # noqa: ASYNC110 (another process ends it)
+        while self.is_set(f"hold-{point}") and time.monotonic() < ends:
             await asyncio.sleep(STEP_S)
 
     @contextmanager

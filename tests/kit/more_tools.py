@@ -41,7 +41,7 @@ async def more_typed(
     text: str = "",
     number: int = 0,
     size: float = 0.0,
-    flag: bool = False,  # noqa: FBT001, FBT002 (an argument that a client names)
+    flag: bool = False,
     members: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Give back arguments of every type."""
@@ -53,7 +53,7 @@ async def more_typed_purge(
     ref: Ref,
     text: str = "",
     number: int = 0,
-    flag: bool = False,  # noqa: FBT001, FBT002 (an argument that a client names)
+    flag: bool = False,
     members: dict[str, Any] | None = None,
 ) -> int:
     """Take arguments of every type, and do something that cannot be undone."""
@@ -246,7 +246,7 @@ def _at_most_50(amount: int) -> int:
 
 
 @tool(effect="destructive")
-async def more_pay(ref: Ref, amount: int, notify: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
+async def more_pay(ref: Ref, amount: int, notify: bool = True) -> dict[str, Any]:
     """Pay an amount and tell about it."""
     World.here().append(ref, amount=amount, notify=notify)
     return {"amount": amount, "notify": notify}

@@ -156,7 +156,7 @@ class TestSight:
             ("orders_refund__probe", ALICE, OPEN, Sight.UNKNOWN),
             ("nobody_has_this", ALICE, OPEN, Sight.UNKNOWN),
             ("ORDERS_GET", ALICE, OPEN, Sight.UNKNOWN),
-            ("оrders_get", ALICE, OPEN, Sight.UNKNOWN),  # noqa: RUF001 (a Cyrillic look-alike is the point)
+            ("оrders_get", ALICE, OPEN, Sight.UNKNOWN),
         ],
     )
     def test_denied_and_hidden_tools_and_probes_do_not_exist_and_a_missing_scope_locks(

@@ -148,7 +148,7 @@ class TestRecovery:
         assert with_limits(retry=Retry(5)).retry.attempts == 5
 
 
-LOOK_ALIKE = "оrders"  # noqa: RUF001 (its first letter is Cyrillic)
+LOOK_ALIKE = "оrders"
 MALFORMED = ["", "Orders", "orders-get", "orders.get", "a" * 65, LOOK_ALIKE, "a\n"]
 
 
