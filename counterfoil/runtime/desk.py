@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..ledger.approving import withdraw
 from ..ledger.bookkeeping import request_cancel
-from ..ledger.errors import CannotRecordError, LedgerError, NoSuchPayloadError
+from ..ledger.errors import CannotRecordError, DamagedChainError, LedgerError, NoSuchPayloadError
 from ..ledger.queries import (
     EVENT_PAGE,
     EVENTS,
@@ -178,8 +178,9 @@ class Desk:
             row = await self._viewer.row(found.call_id)
             if row is None or (row.tenant, row.subject) != (principal.tenant, principal.subject):
                 return None
+            await self._desk.ledger.require_sound_chain(row.run_id)
             return await self._desk.ledger.read_payload(artifact_id, offset, length)
-        except NoSuchPayloadError:
+        except (NoSuchPayloadError, DamagedChainError):
             return None
 
     async def _overview(self, principal: Principal) -> PlainView:

@@ -144,8 +144,10 @@ class Surface:
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         tool = self._base.get(params.name)
-        if self._refusing or self._open >= OPEN_CALLS:
-            return self._no(params.name, ErrorCode.UNAVAILABLE, _STOPPING if self._refusing else _TOO_MANY)
+        if self._refusing and (tool is None or params.name in _CALL_TOOLS):
+            return self._no(params.name, ErrorCode.UNAVAILABLE, _STOPPING)
+        if self._open >= OPEN_CALLS:
+            return self._no(params.name, ErrorCode.UNAVAILABLE, _TOO_MANY)
         self._open += 1
         try:
             return await (self._base_call(ctx, params, tool) if tool else self._direct_call(ctx, params))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil.ledger.checkpoint import BOUND_BYTES
+from counterfoil.ledger.checkpoint import LogLimits
 from counterfoil.server.app import App
 from tests.kit.workshop import Workshop
 
@@ -50,15 +50,15 @@ async def test_a_log_that_a_reader_holds_open_is_seen_to_grow_and_falls_below_it
             made = await calls_until_degraded(shop, app)
             now = await health(shop, app)
             assert (now["ledger"], now["reason"]) == ("degraded", "wal_too_large")
-            assert now["wal_bytes"] > BOUND_BYTES
+            assert now["wal_bytes"] > LogLimits().bound_bytes
             await shop.world.until(lambda: "write-ahead log is" in caplog.text, "no warning appeared")
             reader.execute("ROLLBACK")
         assert made >= 1_000
         wal = shop.ledger.with_name(f"{shop.ledger.name}-wal")
-        await shop.world.until(lambda: wal.stat().st_size < BOUND_BYTES, "the log stays large")
+        await shop.world.until(lambda: wal.stat().st_size < LogLimits().bound_bytes, "the log stays large")
         after = await health(shop, app)
         assert (after["ledger"], after["reason"]) == ("ok", None)
-        assert after["wal_bytes"] < BOUND_BYTES
+        assert after["wal_bytes"] < LogLimits().bound_bytes
         assert not follower.done()
         follower.cancel()
         with suppress(asyncio.CancelledError):
