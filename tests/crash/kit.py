@@ -300,7 +300,8 @@ def assert_true(stage: Stage, row: dict[str, Any]) -> None:
     effects = [line for line in stage.world.effects() if line["action_id"] == row["action_id"]]
     if row["tool"] in READS:
         return
-    assert len(effects) <= 1, f"two effects of one call: {effects}"
+    most = row["generation"] if row["tool"] == "natural" else 1  # its author says that repeating it changes nothing
+    assert len(effects) <= most, f"{len(effects)} effects of one call: {effects}"
     told = (row["state"], row["outcome"], row["sent"], row["code"])
     if row["state"] in {"refused", "settled"} and row["outcome"] not in HAPPENED:
         unknown = "unknown" in (json.loads(row["details"] or "{}").get("effect"), row["outcome"])
