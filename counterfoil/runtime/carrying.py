@@ -61,7 +61,7 @@ class Carrier:
 
     async def attempt(self, case: Case, slot: Slot, started: float, extra: dict[str, Any] | None = None) -> Result:
         """One attempt from the adapter's call to the recorded outcome; `case.row` says what became of the call."""
-        if self._overdue(case):
+        if self._overdue(case) or await self._lost_meanwhile(case):
             slot.release()
             return await self._not_made(case, started)
         running = self.start(case, extra)
@@ -78,10 +78,21 @@ class Carrier:
             return False
         return self._parts.clock.now() >= row.dispatched_at + micros(known.contract.limits.timeout_s)
 
+    async def _lost_meanwhile(self, case: Case) -> bool:
+        """True if the process stood still after T1 and lost its lease: nothing has been sent, and nothing is."""
+        row, patience = case.row, micros(self._parts.settings.lease_s / 2)
+        if row is None or row.dispatched_at is None or self._parts.clock.now() < row.dispatched_at + patience:
+            return False
+        try:
+            await self._guard(case)
+        except CallStoppedError:
+            return True
+        return False
+
     async def _not_made(self, case: Case, started: float) -> Result:
         row = case.row
         assert row is not None, "only a recorded attempt is overdue"
-        outcome = Outcome[Any].unavailable("The server stood still past this attempt's deadline; nothing was sent.")
+        outcome = Outcome[Any].unavailable("The server stood still between recording this attempt and making it; nothing was sent.")
         result = self.result(case, outcome)
         retry_at = self.retry_at(case, outcome, started, row.attempts)
         await self._settle(case, row, result.settlement, retry_at=retry_at, handler_ended=True)

@@ -18,6 +18,7 @@ from ..ledger.recovering import (
     LATE,
     ORPHANS,
     OWNED,
+    PAGE,
     PARKED,
     UNCLAIMED,
     TakenOver,
@@ -69,19 +70,27 @@ class Sweeper:
             await parts.ledger.renew_owner(owner_id)
         await parts.ledger.lapse_absent(parts.clock.monotonic())
         await parts.ledger.record(close_orphaned)
-        for call_id in await self._find(lambda: list_calls(ORPHANS)):
+        while await self._take_page():
+            pass
+        for call_id in await self._find(lambda: list_calls(PARKED)):
+            adopted = await self._each(call_id, self._adopt)
+            if adopted is not None:
+                self._doors.recover(adopted)
+
+    async def _take_page(self) -> bool:
+        """Take a page of what lost owners left; True if there may be more."""
+        orphans, moved = await self._find(lambda: list_calls(ORPHANS)), False
+        for call_id in orphans:
             taken = await self._each(call_id, self._take)
             if taken is None:
                 continue
+            moved = True
             if taken.was_dispatched:
                 if self._serves(taken.row):
                     self._doors.recover(taken.row)
             elif taken.row.state == "queued":
                 self._serve(taken.row)
-        for call_id in await self._find(lambda: list_calls(PARKED)):
-            adopted = await self._each(call_id, self._adopt)
-            if adopted is not None:
-                self._doors.recover(adopted)
+        return moved and len(orphans) == PAGE
 
     async def sweep(self) -> None:
         """One pass over everything that time or other processes may have left to do."""

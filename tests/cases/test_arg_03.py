@@ -28,7 +28,7 @@ async def test_a_large_id_reaches_tool_record_digest_and_export_exactly(shop: Wo
         assert (await at.approve(waiting))["output"] == EXACT
         assert at.world.effects("r") == [{"id": EXACT}]
         assert isinstance(waiting["call_id"], str)
-    exported = await shop.run("-m", "counterfoil", "ledger", "export", "--config", str(shop.config))
+    exported = await shop.run("ledger", "export", "--config", str(shop.config))
     assert exported.code == 0, exported.stderr
     bodies = [strictly(strictly(line)["body"]) for line in exported.stdout.splitlines()]
     ids = {body["data"]["arguments"]["id"] for body in bodies if body["data"].get("tool") == "more_delete"}

@@ -42,7 +42,7 @@ async def test_an_effect_whose_output_has_such_a_figure_is_done_and_not_done_aga
         assert (first["outcome"], first["sent"], first["output"]) == ("success", "yes", WRITTEN)
         assert (again["replayed"], again["call_id"], again["output"]) == (True, first["call_id"], WRITTEN)
         assert at.world.count("w") == 1
-    exported = await shop.run("-m", "counterfoil", "ledger", "export", "--config", str(shop.config))
+    exported = await shop.run("ledger", "export", "--config", str(shop.config))
     types = [strictly(strictly(line)["body"])["type"] for line in exported.stdout.splitlines()]
     assert "settled" in types
     async with bench(shop) as at:
