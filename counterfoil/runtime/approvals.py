@@ -17,7 +17,7 @@ from ..ledger.recovering import claim
 from ..ledger.redact import redact_text
 from ..ledger.states import CallState
 from ..registry.principal import Principal
-from ..registry.vocabulary import ErrorCode
+from ..registry.vocabulary import ErrorCode, JsonValue
 from .answers import not_found, refusal_of, refusal_view
 from .refusal import RefusedError, refuse
 from .views import ApprovalView, ErrorView, PlainView
@@ -167,9 +167,20 @@ class Approvals:
             return ApprovalView(row, None, refusal_of(error))
         return await self._approval_view(row)
 
-    async def _approval_view(self, row: ApprovalRow, error: ErrorView | None = None) -> ApprovalView:
+    async def _approval_view(
+        self, row: ApprovalRow, error: ErrorView | None = None, *, whole: bool = False
+    ) -> ApprovalView:
+        """`whole` shows every argument in full, for whoever decides; secrets stay hidden in either form."""
         call = await self._viewer.row(row.call_id)
-        return ApprovalView(row, json.loads(call.args_shown) if call is not None else None, error)
+        if call is None:
+            return ApprovalView(row, None, error)
+        return ApprovalView(row, await self._whole(call) if whole else json.loads(call.args_shown), error)
+
+    async def _whole(self, call: CallRow) -> JsonValue:
+        arguments = await self._parts.ledger.open_payload(call.args_payload)
+        entry = self._parts.catalogue.get(call.tool, call.version)
+        sensitive = entry.contract.gate.sensitive if entry is not None else ()
+        return self._parts.ledger.project(json.loads(arguments), sensitive, len(arguments) * 4 + WHOLE_BYTES)
 
 
 def may_see(row: ApprovalRow, principal: Principal) -> bool:

@@ -92,7 +92,7 @@ class Carrier:
     async def _not_made(self, case: Case, started: float) -> Result:
         row = case.row
         assert row is not None, "only a recorded attempt is overdue"
-        outcome = Outcome[Any].unavailable("The server stood still between recording this attempt and making it; nothing was sent.")
+        outcome = Outcome[Any].unavailable("The server stood still before this attempt was made; nothing was sent.")
         result = self.result(case, outcome)
         retry_at = self.retry_at(case, outcome, started, row.attempts)
         await self._settle(case, row, result.settlement, retry_at=retry_at, handler_ended=True)

@@ -122,6 +122,8 @@ class CallPath:
             assert row is not None, "a carried call has a row"
             if row.state == CallState.QUEUED:
                 await self._until(row.not_before)
+                if row.attempts and self._carrier.time_left(case, started) < case.known.contract.retry.least_s:
+                    return await self.refuse_row(case, time_is_up().reason)
                 slot = await self._sender.send(case, digest)
                 result = await self._carrier.attempt(case, slot, started)
                 continue
@@ -350,6 +352,11 @@ def _as_asked(decision: Decision, old: ApprovalRow | None) -> Decision:
     if old is None or decision.verdict is not Verdict.ALLOW:
         return decision
     return replace(decision, assurance=Assurance(old.assurance), rule_id=old.rule_id or "")
+
+
+def time_is_up() -> RefusedError:
+    """The one budget of time of all attempts is used up."""
+    return refuse(ErrorCode.DEADLINE_EXCEEDED, "No time is left for another attempt; none so far took effect.")
 
 
 def key_conflict(error: IsDuplicateError) -> RefusedError:
