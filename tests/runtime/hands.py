@@ -76,82 +76,96 @@ def unsent(_: Call) -> Outcome[Any]:
 @tool(effect="write", resources=["order:{ref}"])
 async def book(ref: str, call: Call) -> dict[str, str]:
     """Book an order."""
-    return await STAGE.play("book", ref, call)
+    done: dict[str, str] = await STAGE.play("book", ref, call)
+    return done
 
 
 @tool(effect="write")
 async def note(ref: str, call: Call, text: str = "") -> dict[str, str]:
     """Leave a note."""
-    return await STAGE.play("note", ref, call)
+    done: dict[str, str] = await STAGE.play("note", ref, call)
+    return done
 
 
 @tool(effect="write", idempotency="keyed", key_retention_s=3600, resources=["order:{ref}"])
 async def keyed(ref: str, call: Call) -> dict[str, str]:
     """Send with a key."""
-    return await STAGE.play("keyed", ref, call)
+    done: dict[str, str] = await STAGE.play("keyed", ref, call)
+    return done
 
 
 @tool(effect="write", idempotency="keyed", retry={"attempts": 3, "backoff_s": 0.01, "least_s": 0.0})
 async def patient(ref: str, call: Call) -> dict[str, str]:
     """Send with a key, again and again."""
-    return await STAGE.play("patient", ref, call)
+    done: dict[str, str] = await STAGE.play("patient", ref, call)
+    return done
 
 
 @tool(effect="write", retry={"attempts": 3, "backoff_s": 0.01, "least_s": 0.0})
 async def stubborn(ref: str, call: Call) -> dict[str, str]:
     """Try again without a key."""
-    return await STAGE.play("stubborn", ref, call)
+    done: dict[str, str] = await STAGE.play("stubborn", ref, call)
+    return done
 
 
 @tool(effect="write", idempotency="natural", resources=["order:{ref}"])
 async def put(ref: str, call: Call) -> dict[str, str]:
     """Set a value."""
-    return await STAGE.play("put", ref, call)
+    done: dict[str, str] = await STAGE.play("put", ref, call)
+    return done
 
 
 @tool(effect="write", idempotency="natural")
 async def put_loose(ref: str, call: Call, value: int = 0) -> dict[str, str]:
     """Set a value that nothing guards."""
-    return await STAGE.play("put_loose", ref, call)
+    done: dict[str, str] = await STAGE.play("put_loose", ref, call)
+    return done
 
 
 @tool(effect="write")
 async def probed(ref: str, call: Call) -> dict[str, str]:
     """Do what can be asked about."""
-    return await STAGE.play("probed", ref, call)
+    done: dict[str, str] = await STAGE.play("probed", ref, call)
+    return done
 
 
 @probed.probe()
 async def probed_happened(ref: str, call: Call) -> Probe:
     """Whether it happened."""
-    return await STAGE.play("probe", ref, call)
+    done: Probe = await STAGE.play("probe", ref, call)
+    return done
 
 
 @tool(effect="destructive", idempotency="none", resources=["order:{ref}"])
 async def refund(ref: str, call: Call) -> dict[str, str]:
     """Refund an order."""
-    return await STAGE.play("refund", ref, call)
+    done: dict[str, str] = await STAGE.play("refund", ref, call)
+    return done
 
 
 @tool(effect="read", open_world=False)
 async def peek(ref: str, call: Call) -> dict[str, str]:
     """Look at home."""
-    return await STAGE.play("peek", ref, call)
+    done: dict[str, str] = await STAGE.play("peek", ref, call)
+    return done
 
 
 @tool(effect="read", open_world=False, resources=["shared:order:{ref}"])
 async def peek_order(ref: str, call: Call) -> dict[str, str]:
     """Look at an order while nobody changes it."""
-    return await STAGE.play("peek_order", ref, call)
+    done: dict[str, str] = await STAGE.play("peek_order", ref, call)
+    return done
 
 
 @tool(effect="read", retry={"attempts": 2, "backoff_s": 0.01, "least_s": 0.0})
 async def look(ref: str, call: Call) -> dict[str, str]:
     """Look outside."""
-    return await STAGE.play("look", ref, call)
+    done: dict[str, str] = await STAGE.play("look", ref, call)
+    return done
 
 
 @tool(effect="write", rate="3/m", resources=["order:{ref}"])
 async def paced(ref: str, call: Call, n: int = 1) -> dict[str, str]:
     """Do it, not too often."""
-    return await STAGE.play("paced", ref, call)
+    done: dict[str, str] = await STAGE.play("paced", ref, call)
+    return done

@@ -9,27 +9,14 @@ import pytest
 
 from counterfoil.ledger import owners
 from counterfoil.ledger.errors import CannotRecordError, Reason
+from counterfoil.ledger.queries import RECENT
 from counterfoil.registry.request import CallRequest
-from counterfoil.runtime.approvals import Decider
-from counterfoil.runtime.views import CallView
 from counterfoil.server.app import App
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
+from tests.runtime.talk import CAROL, LIMIT_S, until
 
 pytestmark = pytest.mark.anyio
-CAROL = Decider("os:carol", "same_user", "cli")
-LIMIT_S = 20.0
-
-
-async def until(app: App, call_id: str | None, *states: str) -> CallView:
-    """The call once it is in one of these states."""
-    async with asyncio.timeout(LIMIT_S):
-        while True:
-            view = await app.runtime.status(app.local, call_id=call_id)
-            assert isinstance(view, CallView), view
-            if view.state in states:
-                return view
-            await asyncio.sleep(0.02)
 
 
 async def test_two_servers_carry_a_decided_call_on_once(open_: OpenApp, stage: Stage) -> None:
@@ -103,9 +90,11 @@ async def test_a_first_record_whose_answer_was_lost_settles_as_not_sent(
     assert told.error is not None
     assert (told.sent, told.error.code) == ("no", "cannot_record")
     async with asyncio.timeout(LIMIT_S):
-        while not (calls := (await app.runtime.status(app.local)).wire()["calls"]) or calls[0]["state"] == "dispatched":
+        while (calls := await app.ledger.reads.fetch(RECENT, tenant="local", subject=app.local.subject)) == [] or (
+            calls[0].state == "dispatched"
+        ):
             await asyncio.sleep(0.05)
-    assert (calls[0]["state"], calls[0]["sent"], calls[0]["code"]) == ("settled", "no", "unavailable")
+    assert (calls[0].state, calls[0].sent, calls[0].code) == ("settled", "no", "unavailable")
     assert stage.calls == []
 
 

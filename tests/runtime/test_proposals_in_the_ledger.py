@@ -1,4 +1,4 @@
-"""Decisions as facts: one wins, a fresh one lets a call be sent again, and nobody's word makes an unknown call known."""
+"""Decisions as facts: one wins, a fresh one lets a call be sent again, and none makes an unknown call known."""
 
 from __future__ import annotations
 

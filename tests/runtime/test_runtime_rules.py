@@ -1,4 +1,4 @@
-"""The runtime's pure rules: what follows an attempt, who is first, what an approval is bound to, what an outcome means."""
+"""The runtime's pure rules: what follows an attempt, who is first, what an approval binds, what an outcome means."""
 
 from __future__ import annotations
 
@@ -141,9 +141,13 @@ def test_whoever_came_first_is_first_at_each_key() -> None:
 def test_readers_stand_side_by_side_and_behind_a_writer_that_came_before() -> None:
     room = WaitingRoom()
     shared = ["shared:a"]
-    with room.place("t", shared) as one, room.place("t", shared) as two, room.place("t", ["a"]) as writer:
-        with room.place("t", shared) as three:
-            assert [room.is_first(place) for place in (one, two, writer, three)] == [True, True, False, False]
+    with (
+        room.place("t", shared) as one,
+        room.place("t", shared) as two,
+        room.place("t", ["a"]) as writer,
+        room.place("t", shared) as three,
+    ):
+        assert [room.is_first(place) for place in (one, two, writer, three)] == [True, True, False, False]
 
 
 def test_tenants_do_not_wait_for_each_other() -> None:
@@ -337,7 +341,8 @@ def bound(row: CallRow = ROW, tool: Contract = WRITE, args: str = "a", terms: Te
 
 @pytest.mark.parametrize("name", ["tenant", "subject", "client", "run_id", "step", "call_id", "if_version"])
 def test_each_field_of_a_call_is_bound(name: str) -> None:
-    assert bound(ROW._replace(**{name: "another"})) != bound()
+    another: dict[str, Any] = {name: "another"}
+    assert bound(ROW._replace(**another)) != bound()
 
 
 def test_contract_arguments_and_terms_are_bound() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from counterfoil.ledger.approving import withdraw
 from counterfoil.ledger.bookkeeping import Delivery, mark_delivered, set_request_open
 from counterfoil.ledger.dispatching import ApprovalGone, Charge, Dispatched, Moved, OverBudget
 from counterfoil.ledger.queries import APPROVAL, CALL
-from counterfoil.ledger.recovering import attempt_again
+from counterfoil.ledger.recovering import attempt_again, resend
 from tests.runtime.bench import FAILED, LOST, SUCCESS, UNSENT, Bench
 
 pytestmark = pytest.mark.anyio
@@ -124,12 +125,10 @@ async def test_a_tool_without_resources_waits_for_its_unresolved_call_whatever_t
 
 
 async def test_two_unresolved_calls_of_one_tool_do_not_hold_back_each_others_next_attempt(bench: Bench) -> None:
-    from counterfoil.ledger.recovering import resend
-
     calls = [await bench.dispatched(args_digest=letter * 64) for letter in "ab"]
     rows = [(await bench.settled(call, LOST)).row for call in calls]
     for row in rows:
-        await bench.record(lambda row=row: resend(row.call_id, row.revision, bench.me, bench.clock.now(), {}))
+        await bench.record(partial(resend, row.call_id, row.revision, bench.me, bench.clock.now(), {}))
     assert isinstance(await bench.again(rows[0].call_id), Dispatched)
 
 
