@@ -33,6 +33,10 @@ PROVEN: Final = frozenset({"token", "oidc", "passkey"})
 """How an identity is proven to be another than the requester's."""
 
 
+WHOLE_BYTES: Final = 65_536
+"""What marks of redaction may add to arguments that are shown whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decider:
     """Who decides, and how it is known."""
@@ -110,7 +114,7 @@ class Approvals:
             done = await self._parts.ledger.record(lambda: decide(approval_id, said))
             if isinstance(done, Decided):
                 await self._carry_out(done.row)
-                return await self._approval_view(done.approval)
+                return await self._approval_view(done.approval, whole=True)
             why = "its digest is another one" if done.why == "digest" else f"it is {done.why} already"
             error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: {why}.")
             return await self._approval_view(done.approval or row, refusal_of(error))
@@ -165,7 +169,7 @@ class Approvals:
             await self._parts.ledger.require_sound_chain(row.run_id)
         except DamagedChainError as error:
             return ApprovalView(row, None, refusal_of(error))
-        return await self._approval_view(row)
+        return await self._approval_view(row, whole=True)
 
     async def _approval_view(
         self, row: ApprovalRow, error: ErrorView | None = None, *, whole: bool = False

@@ -15,6 +15,8 @@ from ..registry.contract import Contract
 from ..registry.outcome import Outcome, Probe
 from ..registry.vocabulary import ErrorCode, JsonObject, OutcomeClass, Sent
 
+ON_THE_LOOP: Final = "loop:"
+"""How the names of tasks begin whose handlers run on the event loop."""
 STOP_S: Final = 1.0
 """How long a read that was told to stop may take to do so."""
 
@@ -42,7 +44,8 @@ class Running:
         self._crossing = crossing
         self._stopped = asyncio.Event()
         self.task = asyncio.create_task(
-            crossing.adapter.invoke(crossing.arguments, crossing.call, crossing.extra), name=crossing.call.id
+            crossing.adapter.invoke(crossing.arguments, crossing.call, crossing.extra),
+            name=("thread:" if crossing.adapter.blocking else ON_THE_LOOP) + crossing.contract.name,
         )
 
     def stop_read(self) -> None:

@@ -24,7 +24,7 @@ from ..ledger.states import UNRESOLVED as UNRESOLVED_STATES
 from ..ledger.states import CallState
 from ..registry.principal import Principal
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
-from .answers import not_found, refusal_view
+from .answers import not_found, refusal_view, waits_for_ledger
 from .approvals import Approvals, Decider
 from .clock import micros
 from .reconciling import RESOLUTIONS, Word
@@ -265,7 +265,11 @@ class Desk:
 
     async def _view(self, row: CallRow) -> CallView:
         """A call as somebody asked about it: its error is no error of the question."""
-        return replace(await self._viewer.view(row), reported=True)
+        view = await self._viewer.view(row)
+        case = self._desk.cases.get(row.call_id)
+        if case is not None and case.waits_for_ledger and view.error is None:
+            view = waits_for_ledger(view)
+        return replace(view, reported=True)
 
     async def _mine(self, principal: Principal, call_id: str, *, or_person: bool = False) -> CallRow:
         row = await self._viewer.row(call_id)

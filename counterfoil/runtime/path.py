@@ -150,6 +150,8 @@ class CallPath:
     async def _read(self, case: Case) -> CallView:
         """A read of a closed world: T1 and T2 are one fact, made after it ran and before its answer."""
         started, at = self._parts.clock.monotonic(), self._parts.clock.now()
+        if case.request is not None and case.request.idempotency_key is not None:
+            await self._sender.look(case, neighbours(case, at, self._parts.settings.duplicate_window_s))
         slot = await self._sender.stand(case)
         if case.row is not None:  # its caller would not wait: it has a row, and takes the way of any other call
             slot.release()

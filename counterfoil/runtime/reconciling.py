@@ -197,7 +197,7 @@ class Reconciler:
             principal=principal_of(row), tool=name, arguments=arguments, route=Route.PROBE, parent_call_id=row.call_id
         )
         view = await self._ask(request, row)
-        said: JsonObject = view.output if isinstance(view.output, dict) else {}
+        said = await self._said(view)
         answer = ProbeAnswer(str(said.get("answer", "unknown")))
         at, probe_id = self._parts.clock.now(), view.call_id or ""
         noted = await self._parts.ledger.record(
@@ -214,6 +214,13 @@ class Reconciler:
             asked=True,
         )
         return noted, asked, said
+
+    async def _said(self, view: CallView) -> JsonObject:
+        """What a probe answered, also where its output is too large to be shown."""
+        output = view.output
+        if view.truncated is not None:
+            output = json.loads(await self._parts.ledger.open_payload(view.truncated.payload_id))
+        return output if isinstance(output, dict) else {}
 
     async def _act(self, row: CallRow, contract: Contract, advice: Advice, said: JsonObject) -> CallRow:
         parts, at = self._parts, self._parts.clock.now()

@@ -25,6 +25,7 @@ from ..registry.principal import Principal
 from ..registry.request import CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
 from .answers import broken, closing, in_progress, raw_digest, repeated, unreadable, unshown, waits_for_ledger
+from .attempt import ON_THE_LOOP
 from .carrying import Carrier
 from .case import Case
 from .desk import Desk
@@ -39,6 +40,7 @@ from .sweeping import Doors, Sweeper
 from .tasks import Tasks, log_fault
 from .viewing import Viewer, refused_view
 from .views import CallView
+from .watchdog import Watchdog
 
 log = logging.getLogger("counterfoil.runtime")
 FLUSH_S: Final = 0.05
@@ -62,6 +64,7 @@ class Runtime(Desk):
         self._path.recover = self._recover_here
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
+        self._watchdog = Watchdog(self._on_the_loop)
         self._unsound: set[str] = set()  # calls whose record is damaged: the sweep would take them up for ever
         self._unwritten: dict[str, asyncio.TimerHandle] = {}
         self._flushing: asyncio.TimerHandle | None = None
@@ -73,9 +76,15 @@ class Runtime(Desk):
 
         A process that ends at once takes nothing over: it only beats.
         """
+        self._watchdog.start()
         if sweeps:
             await self._sweeper.take_over()
         self._ticker = self._tasks.spawn(self._tick() if sweeps else self._beat())
+
+    def _on_the_loop(self) -> list[str]:
+        """The tools whose handlers run on the event loop right now."""
+        names = (task.get_name() for task in tuple(self._parts.handlers))
+        return sorted({name.removeprefix(ON_THE_LOOP) for name in names if name.startswith(ON_THE_LOOP)})
 
     def begin_stop(self, grace_s: float) -> None:
         """Refuse new calls from now on; those under way have this long, in seconds."""
@@ -86,6 +95,7 @@ class Runtime(Desk):
     async def stop(self, grace_s: float) -> bool:
         """Refuse new calls, wait for those under way, and leave the rest to recovery. True if nothing is left."""
         self.begin_stop(grace_s)
+        self._watchdog.stop()
         if self._ticker is not None:
             self._ticker.cancel()
         await self._tasks.drain(max(0.0, self._grace_ends - self._parts.clock.monotonic()))

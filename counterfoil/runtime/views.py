@@ -57,6 +57,11 @@ class Truncated:
     uri: str
     preview: str
 
+    @property
+    def payload_id(self) -> str:
+        """The payload that holds it."""
+        return self.uri.rpartition("/")[2]
+
     def wire(self) -> JsonObject:
         """As the view has it."""
         return {"bytes": self.bytes, "sha256": self.sha256, "uri": self.uri, "preview": self.preview}
