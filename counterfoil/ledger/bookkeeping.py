@@ -26,11 +26,12 @@ class Delivery(NamedTuple):
     at: int
 
 
+_AT = bindparam("at", type_=calls.c.settled_at.type)
 _DELIVERED: Sql[Any] = Sql(
     update(calls)
     .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None), calls.c.settled_at.is_not(None))
     .values(
-        delivered_at=case((calls.c.settled_at > bindparam("at"), calls.c.settled_at), else_=bindparam("at")),
+        delivered_at=case((calls.c.settled_at > _AT, calls.c.settled_at), else_=_AT),
         request_open=0,
     )
 )

@@ -219,8 +219,12 @@ class Reconciler:
         """What a probe answered, also where its output is too large to be shown."""
         output = view.output
         if view.truncated is not None:
-            output = json.loads(await self._parts.ledger.open_payload(view.truncated.payload_id))
-        return output if isinstance(output, dict) else {}
+            whole: JsonValue = json.loads(await self._parts.ledger.open_payload(view.truncated.payload_id))
+            output = whole
+        if isinstance(output, dict):
+            return output
+        nothing: JsonObject = {}
+        return nothing
 
     async def _act(self, row: CallRow, contract: Contract, advice: Advice, said: JsonObject) -> CallRow:
         parts, at = self._parts, self._parts.clock.now()

@@ -244,7 +244,7 @@ def _names_nothing(body: JsonObject) -> bool:
         return False
     details = error.get("details")
     last = details.get("last_code") if isinstance(details, dict) else None
-    return ErrorCode.UNKNOWN_TOOL in {error.get("code"), last}
+    return ErrorCode.UNKNOWN_TOOL in (error.get("code"), last)
 
 
 def _unknown(name: str) -> MCPError:
