@@ -40,10 +40,10 @@ test: $(DEV) ## Every test
 check: $(DEV) ## Format, lint, types, arrows between the rooms, generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/lint-imports
-	$(BIN)/python -m scripts.generate_docs --check
+	@echo 'pyright beside mypy, lint-imports and the generated pages'; \
+	$(BIN)/pyright --pythonpath $(BIN)/python & pyright=$$!; \
+	$(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/python -m scripts.generate_docs --check; status=$$?; \
+	wait $$pyright && exit $$status
 
 docs: $(DEV) ## Write the generated pages of docs/reference
 	$(BIN)/python -m scripts.generate_docs
