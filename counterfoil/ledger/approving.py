@@ -152,7 +152,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
         approval_id=approval.approval_id,
         rule_id=approval.rule_id,
         by_decision=0,
-        request_open=0,
+        request_owner=None,
         outcome=None,
         code=None,
         message=None,

@@ -32,12 +32,18 @@ _DELIVERED: Sql[Any] = Sql(
     .where(calls.c.call_id == bindparam("of"), calls.c.delivered_at.is_(None), calls.c.settled_at.is_not(None))
     .values(
         delivered_at=case((calls.c.settled_at > _AT, calls.c.settled_at), else_=_AT),
-        request_open=0,
+        request_owner=None,
     )
 )
-_OPEN: Sql[Any] = Sql(update(calls).where(calls.c.call_id == bindparam("of")).values(request_open=bindparam("open")))
-_OPEN_IF_CLOSED: Sql[Any] = Sql(
-    update(calls).where(calls.c.call_id == bindparam("of"), calls.c.request_open == 0).values(request_open=1)
+_CLOSE: Sql[Any] = Sql(
+    update(calls)
+    .where(calls.c.call_id == bindparam("of"), calls.c.request_owner == bindparam("owner_id"))
+    .values(request_owner=None)
+)
+_OPEN: Sql[Any] = Sql(
+    update(calls)
+    .where(calls.c.call_id == bindparam("of"), calls.c.request_owner.is_(None))
+    .values(request_owner=bindparam("owner_id"))
 )
 
 
@@ -66,14 +72,14 @@ def mark_delivered(deliveries: Sequence[Delivery]) -> Fact[None]:
         yield from change(_DELIVERED, of=delivery.call_id, at=delivery.at)
 
 
-def set_request_open(call_id: str, *, open_: bool) -> Fact[None]:
-    """Whether a request of its subject waits for this call right now."""
-    yield from change(_OPEN, of=call_id, open=int(open_))
+def close_request(call_id: str, owner_id: str) -> Fact[None]:
+    """No request of its subject waits for this call in this process any more, and none has seen it settled."""
+    yield from change(_CLOSE, of=call_id, owner_id=owner_id)
 
 
-def open_request(call_id: str) -> Fact[bool]:
-    """A request of its subject waits for this call from now on; False if another one does already."""
-    return (yield from change(_OPEN_IF_CLOSED, of=call_id)) == 1
+def open_request(call_id: str, owner_id: str) -> Fact[bool]:
+    """A request of its subject waits for this call in this process from now on; False if another one does already."""
+    return (yield from change(_OPEN, of=call_id, owner_id=owner_id)) == 1
 
 
 def request_cancel(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None]:

@@ -190,7 +190,8 @@ def enqueue(row: CallRow, who: Neighbours, arguments: Sealed) -> Fact[CallRow | 
     if isinstance(stop, Unresolved):
         return stop
     yield from store(arguments)
-    return (yield from create(row, Move.ENQUEUE, EventType.QUEUED, _facts(row, arguments.commitment), request_open=0))
+    data = _facts(row, arguments.commitment)
+    return (yield from create(row, Move.ENQUEUE, EventType.QUEUED, data, request_owner=None))
 
 
 def dispatch_queued(
@@ -360,7 +361,7 @@ def _dispatched(number: int, attempt: Attempt) -> dict[str, Any]:
         "generation": number,
         "owner_id": attempt.owner_id,
         "dispatched_at": attempt.at,
-        "request_open": int(attempt.request_open),
+        "request_owner": attempt.owner_id if attempt.request_open else None,
         "sent": "unknown",
         "not_before": None,
         "outcome": None,

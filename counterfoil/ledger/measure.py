@@ -49,7 +49,7 @@ CALL: Final[dict[str, Any]] = {
     "tool": "refund", "version": "1", "schema_digest": "0" * 64, "effect": "write", "args_digest": "0" * 64,
     "args_payload": "", "args_shown": "{}", "resources": "[]", "action_id": "act", "key_retention": 0,
     "state": "dispatched", "sent": "unknown", "retryable": 0, "attempts": 1, "generation": 1, "by_decision": 0,
-    "created_at": _NOW, "request_open": 1, "revision": 1, "seq": 1,
+    "created_at": _NOW, "request_owner": "own", "revision": 1, "seq": 1,
 }  # fmt: skip
 _ASKED: Final = (
     "route", "tenant", "subject", "client", "scopes", "claimed", "tool", "version", "schema_digest", "effect",

@@ -126,12 +126,11 @@ DUE: Sql[ApprovalId] = Sql(
 _CLOSE_ORPHANED: Sql[Any] = Sql(
     update(calls)
     .where(
-        text("calls.request_open = 1"),
-        calls.c.owner_id.in_(
+        calls.c.request_owner.in_(
             select(owners.c.owner_id).where(or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None)))
         ),
     )
-    .values(request_open=0)
+    .values(request_owner=None)
 )
 
 
@@ -172,7 +171,7 @@ def adopt(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     if (yield from owner_lives(row.owner_id)):
         return None
     data: JsonObject = {"from": row.owner_id, "to": owner_id}
-    return (yield from touch(row, EventType.TAKEN_OVER, at, data, owner_id=owner_id, request_open=0))
+    return (yield from touch(row, EventType.TAKEN_OVER, at, data, owner_id=owner_id, request_owner=None))
 
 
 def take_over(call_id: str, owner_id: str, at: int, *, serves: bool = True) -> Fact[TakenOver | None]:
@@ -199,11 +198,11 @@ def take_over(call_id: str, owner_id: str, at: int, *, serves: bool = True) -> F
             outcome="ambiguous",
             code="ambiguous",
             message="The server that sent it stopped before the outcome was recorded.",
-            request_open=0,
+            request_owner=None,
         )
         return TakenOver(lost, was_dispatched=True)
     if row.by_decision or row.sent == "unknown":
-        taken = yield from touch(row, EventType.TAKEN_OVER, at, data, owner_id=owner_id, request_open=0)
+        taken = yield from touch(row, EventType.TAKEN_OVER, at, data, owner_id=owner_id, request_owner=None)
         return TakenOver(taken, was_dispatched=False)
     return TakenOver((yield from _abandon(row, at, data)), was_dispatched=False)
 
@@ -336,7 +335,7 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
             outcome=None,
             code=None,
             message=None,
-            request_open=1,
+            request_owner=owner_id,
             cancel_requested_at=None,
         )
     )
@@ -368,7 +367,7 @@ def _lose(row: CallRow, at: int, data: JsonObject) -> Fact[CallRow]:
             outcome="ambiguous",
             code="ambiguous",
             message="The server lost track of it before the outcome was recorded.",
-            request_open=0,
+            request_owner=None,
         )
     )
 
@@ -389,7 +388,7 @@ def _abandon(row: CallRow, at: int, data: JsonObject) -> Fact[CallRow]:
         details=json.dumps({"reason": "interrupted"}),
         settled_at=at,
         settled_by="recovery",
-        request_open=0,
+        request_owner=None,
     )
     yield from release(done, at)
     return done

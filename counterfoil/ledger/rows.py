@@ -71,7 +71,7 @@ class CallRow(NamedTuple):
     settled_at: int | None = None
     settled_by: str | None = None
     delivered_at: int | None = None
-    request_open: int = 0
+    request_owner: str | None = None
     cancel_requested_at: int | None = None
     cancel_requested_by: str | None = None
     cancel_reason: str | None = None
@@ -268,7 +268,7 @@ _SAME_CALL = (
     calls.c.subject == bindparam("subject"),
     calls.c.tool == bindparam("tool"),
 )
-JOINABLE = text("calls.delivered_at IS NULL AND calls.request_open = 0 AND calls.effect != 'read'")
+JOINABLE = text("calls.delivered_at IS NULL AND calls.request_owner IS NULL AND calls.effect != 'read'")
 SELECT_JOINABLE: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
     .where(

@@ -98,7 +98,7 @@ calls = Table(
     Column("settled_at", BigInteger),
     Column("settled_by", String),  # execution | late | probe | person | recovery
     Column("delivered_at", BigInteger),
-    Column("request_open", BigInteger, nullable=False),  # a request of its subject waits for it in its owner's process
+    Column("request_owner", String),  # in whose process a request of its subject waits for it right now
     Column("cancel_requested_at", BigInteger),
     Column("cancel_requested_by", String),
     Column("cancel_reason", String),
@@ -110,7 +110,7 @@ Index("calls_run", calls.c.run_id)
 _UNSETTLED = calls.c.state != "settled"
 Index("calls_owner", calls.c.owner_id, calls.c.state, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
 Index("calls_open", calls.c.state, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
-_JOINABLE = and_(calls.c.delivered_at.is_(None), calls.c.request_open == 0, calls.c.effect != "read")
+_JOINABLE = and_(calls.c.delivered_at.is_(None), calls.c.request_owner.is_(None), calls.c.effect != "read")
 Index(
     "calls_joinable",
     calls.c.tenant, calls.c.subject, calls.c.tool, calls.c.args_digest,
@@ -132,8 +132,8 @@ Index(
     sqlite_where=_WAITING,
     postgresql_where=_WAITING,
 )
-_REQUESTED = calls.c.request_open == 1
-Index("calls_requested", calls.c.owner_id, sqlite_where=_REQUESTED, postgresql_where=_REQUESTED)
+_REQUESTED = calls.c.request_owner.is_not(None)
+Index("calls_requested", calls.c.request_owner, sqlite_where=_REQUESTED, postgresql_where=_REQUESTED)
 Index("calls_recent", calls.c.tenant, calls.c.subject, calls.c.created_at)
 _HAS_PARENT = calls.c.parent_call_id.is_not(None)
 Index("calls_parent", calls.c.parent_call_id, sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT)

@@ -42,7 +42,8 @@ class Case:
 
     `row` is the call's last known row, None before its first record. `listeners` counts the requests that wait for
     it. `progress` are their sinks. `asked_about` is, for a probe, the call that it asks about.
-    `joined` says that `row` is another call's, which this request takes part in.
+    `joined` says that `row` is another call's, which this request takes part in, `joining` that it
+    may be about to.
     """
 
     call_id: str
@@ -62,6 +63,7 @@ class Case:
     asked_about: str | None = None
     gone: bool = False
     joined: bool = False
+    joining: str | None = None
 
     @property
     def known(self) -> Admitted:

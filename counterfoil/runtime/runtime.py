@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..ledger.admission import Relation
 from ..ledger.approving import join_key
-from ..ledger.bookkeeping import Delivery, mark_delivered, open_request, request_cancel, set_request_open
+from ..ledger.bookkeeping import Delivery, close_request, mark_delivered, open_request, request_cancel
 from ..ledger.errors import CannotRecordError, DamagedChainError, LedgerError
 from ..ledger.recovering import attempt_again
 from ..ledger.rows import ApprovalRow, CallRow
@@ -125,7 +125,7 @@ class Runtime(Desk):
             self._note_gone(case)
             self._close_request(case)
             if case.row is None:
-                self._record_closed(case.call_id)  # its T1 may be on its way
+                self._record_closed(case.joining or case.call_id)  # its T1, or its joining, may be on its way
             raise
         if view.state is CallState.AWAITING_APPROVAL and request.wait_given and request.wait_s and view.call_id:
             row = await self._follower.until_still(view.call_id, request.wait_s)
@@ -160,14 +160,15 @@ class Runtime(Desk):
 
     def _record_closed(self, call_id: str) -> None:
         """In the order of the requests, and until it is recorded: while it is not, the same call would be a new one."""
-        first = self._parts.ledger.submit(lambda: set_request_open(call_id, open_=False))
-        self._tasks.spawn(self._until_closed(call_id, first))
+        owner_id = self._parts.ledger.owner_id
+        first = self._parts.ledger.submit(lambda: close_request(call_id, owner_id))
+        self._tasks.spawn(self._until_closed(call_id, owner_id, first))
 
-    async def _until_closed(self, call_id: str, first: Awaitable[None]) -> None:
+    async def _until_closed(self, call_id: str, owner_id: str, first: Awaitable[None]) -> None:
         try:
             await first
         except CannotRecordError:
-            await self._carrier.keep(call_id, lambda: set_request_open(call_id, open_=False))
+            await self._carrier.keep(call_id, lambda: close_request(call_id, owner_id))
 
     async def _run(self, case: Case, work: Callable[[Case], Awaitable[CallView]]) -> None:
         """The task of one call: every end of it is a view for whoever waits."""
@@ -219,7 +220,10 @@ class Runtime(Desk):
         if duplicate.relation is Relation.AGAIN:
             return await self._again(case, row)
         undelivered = duplicate.relation is Relation.JOIN and row.state != CallState.AWAITING_APPROVAL
-        if undelivered and not await self._parts.ledger.record(lambda: open_request(row.call_id)):
+        owner_id = self._parts.ledger.owner_id
+        case.joining = row.call_id
+        if undelivered and not await self._parts.ledger.record(lambda: open_request(row.call_id, owner_id)):
+            case.joining = None
             return await self._path.fresh(case)  # another request was quicker to join it: this is its own intent
         case.joined = True
         case.record(row)
@@ -231,7 +235,7 @@ class Runtime(Desk):
                 row = joined or row
             return await self._viewer.view(row, replayed=True)
         if duplicate.relation is Relation.REPLAY:
-            await self._parts.ledger.record(lambda: set_request_open(row.call_id, open_=True))
+            await self._parts.ledger.record(lambda: open_request(row.call_id, owner_id))
         still = await self._follower.until_still(row.call_id, self._parts.settings.queue_wait_s)
         return await self._viewer.view(still or row, replayed=True)
 

@@ -145,7 +145,7 @@ def test_a_caller_that_leaves_while_its_call_is_recorded_joins_it_when_it_asks_a
     eventually(lambda: stage.world.is_set("at-effect"))
 
     again = server.ask("call", tool="plain", arguments={"note": "n"})
-    eventually(lambda: stage.call()["request_open"] == 1)
+    eventually(lambda: stage.call()["request_owner"] is not None)
     stage.world.take("hold-effect")
 
     assert server.answer(again)["replayed"] is True

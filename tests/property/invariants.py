@@ -54,7 +54,7 @@ class Watch:
             there: dict[str, Any] = {
                 "state": row.state, "outcome": row.outcome, "sent": row.sent, "attempts": row.attempts,
                 "generation": row.generation, "owner": row.owner_id, "by_decision": bool(row.by_decision),
-                "key": row.key, "approval": row.approval_id, "open": bool(row.request_open),
+                "key": row.key, "approval": row.approval_id, "open": row.request_owner is not None,
                 "delivered": row.delivered_at is not None, "settled": row.settled_at is not None,
                 "cancelled": row.cancel_requested_at is not None,
             }  # fmt: skip

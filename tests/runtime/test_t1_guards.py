@@ -10,7 +10,7 @@ import pytest
 
 from counterfoil.ledger.admission import Busy, Duplicate, OwnerLapsed, Relation, Unresolved
 from counterfoil.ledger.approving import withdraw
-from counterfoil.ledger.bookkeeping import Delivery, mark_delivered, set_request_open
+from counterfoil.ledger.bookkeeping import Delivery, close_request, mark_delivered
 from counterfoil.ledger.dispatching import ApprovalGone, Charge, Dispatched, Moved, OverBudget
 from counterfoil.ledger.queries import APPROVAL, CALL
 from counterfoil.ledger.recovering import attempt_again, resend
@@ -88,7 +88,7 @@ async def test_a_delivery_of_the_end_before_does_not_mark_a_call_that_is_under_w
 
 async def test_an_identical_call_joins_one_whose_answer_nobody_got(bench: Bench) -> None:
     first = await bench.dispatched()
-    await bench.record(lambda: set_request_open(first.call_id, open_=False))
+    await bench.record(lambda: close_request(first.call_id, bench.me))
     found = await bench.t1(bench.row())
     assert (found.relation, found.row.call_id) == (Relation.JOIN, first.call_id)
 
@@ -108,7 +108,7 @@ async def test_a_delivered_call_is_not_joined(bench: Bench) -> None:
 async def test_an_undelivered_end_is_joined_within_the_window_only(bench: Bench) -> None:
     first = await bench.dispatched()
     await bench.settled(first, SUCCESS)
-    await bench.record(lambda: set_request_open(first.call_id, open_=False))
+    await bench.record(lambda: close_request(first.call_id, bench.me))
     bench.clock.pass_(899)
     assert isinstance(await bench.t1(bench.row()), Duplicate)
     bench.clock.pass_(2)
