@@ -236,6 +236,6 @@ class OneCall(Machine):
 
 
 TestManyCalls = ManyCalls.TestCase
-TestManyCalls.settings = settings(max_examples=50, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
+TestManyCalls.settings = settings(max_examples=40, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
 TestOneCall = OneCall.TestCase
-TestOneCall.settings = settings(max_examples=100, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
+TestOneCall.settings = settings(max_examples=75, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
