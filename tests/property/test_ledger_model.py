@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -19,11 +18,11 @@ from tests.property.base import SECOND
 from tests.property.invariants import Watch
 from tests.property.model import ENDED, SENT_AND_OPEN, Ask, Proposal, Standing
 from tests.property.story import Story
-from tests.property.world import TOOLS, Handler, answers
+from tests.property.world import TOOLS, Handler, Tool, answers
 
 LOOKS_EVERY: Final = 8  # steps between two looks at the whole file
 WAITING: Final = {"queued", "awaiting_approval"}
-RECONCILED: Final = ("rule", "rule", "retry", "retry", "probe", "no answer", "yes", "no")
+RECONCILED: Final = ("rule", "rule", "rule", "retry", "retry", "probe", "no answer", "yes", "no")
 
 asks = st.builds(
     Ask,
@@ -41,8 +40,8 @@ def waits(one: Standing) -> bool:
     return one.state in WAITING
 
 
-class LedgerMachine(RuleBasedStateMachine):
-    """See the module."""
+class Machine(RuleBasedStateMachine):
+    """A story, what is looked at after each step of it, and the steps that both machines have."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,29 +69,6 @@ class LedgerMachine(RuleBasedStateMachine):
         """The n-th call from the last one."""
         found = self.some(test)
         return found[-1 - n % len(found)]
-
-    @initialize(first=st.lists(asks, min_size=2, max_size=4), answered=mostly)
-    def some_ask_at_first(self, first: list[Ask], answered: bool) -> None:
-        for ask in first:
-            self.story.asks(ask, answered=answered)
-
-    @rule(ask=asks, charge=flags, answered=mostly, wait=flags, twice=flags)
-    def somebody_asks(self, ask: Ask, charge: bool, answered: bool, wait: bool, twice: bool) -> None:
-        self.story.twice = twice
-        self.story.asks(ask, charge=charge, answered=answered, wait=wait)
-
-    @rule(n=picks, which=picks, acts=flags, ends=flags, charge=flags, twice=flags)
-    def a_call_moves_on(self, n: int, which: int, acts: bool, ends: bool, charge: bool, twice: bool) -> None:
-        """Whatever comes next for an open call: a decision, its dispatch, a handler's report, its reconciliation."""
-        self.story.twice = twice
-        found = self.some(lambda one: one.state not in ENDED) or self.some(lambda _: True)
-        if found:
-            self._move(found[-1 - n % len(found)], which, acts=acts, ends=ends, charge=charge)
-
-    @rule(which=picks, acts=flags, ends=flags, charge=flags, twice=flags)
-    def the_last_call_moves_on(self, which: int, acts: bool, ends: bool, charge: bool, twice: bool) -> None:
-        """As above, so that one call gets far."""
-        self.a_call_moves_on(0, which, acts, ends, charge, twice)
 
     def _move(self, call: Standing, which: int, *, acts: bool, ends: bool, charge: bool) -> None:
         running = [number for number, one in enumerate(call.crossings, 1) if one.handler.running]
@@ -162,6 +138,28 @@ class LedgerMachine(RuleBasedStateMachine):
         else:
             self.story.closes_requests_of_gone_servers()
 
+
+class ManyCalls(Machine):
+    """Requests of several people that get into one another's way."""
+
+    @initialize(first=st.lists(asks, min_size=2, max_size=4), answered=mostly)
+    def some_ask_at_first(self, first: list[Ask], answered: bool) -> None:
+        for ask in first:
+            self.story.asks(ask, answered=answered)
+
+    @rule(ask=asks, charge=flags, answered=mostly, wait=flags, twice=flags)
+    def somebody_asks(self, ask: Ask, charge: bool, answered: bool, wait: bool, twice: bool) -> None:
+        self.story.twice = twice
+        self.story.asks(ask, charge=charge, answered=answered, wait=wait)
+
+    @rule(n=picks, which=picks, acts=flags, ends=flags, charge=flags, twice=flags)
+    def a_call_moves_on(self, n: int, which: int, acts: bool, ends: bool, charge: bool, twice: bool) -> None:
+        """Whatever comes next for an open call: a decision, its dispatch, a handler's report, its reconciliation."""
+        self.story.twice = twice
+        found = self.some(lambda one: one.state not in ENDED)
+        if found:
+            self._move(found[-1 - n % len(found)], which, acts=acts, ends=ends, charge=charge)
+
     @precondition(lambda self: self.some(waits))
     @rule(n=picks, what=st.sampled_from(["fresh", "withdraw", "refuse"]), twice=flags)
     def a_waiting_call_is_stopped(self, n: int, what: str, twice: bool) -> None:
@@ -195,7 +193,49 @@ class LedgerMachine(RuleBasedStateMachine):
         self.story.model.now += step * SECOND
 
 
-TestLedgerModel = pytest.mark.time_limit(60)(LedgerMachine.TestCase)
-TestLedgerModel.settings = settings(
-    max_examples=60, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow]
-)
+class OneCall(Machine):
+    """One call at a time, through many attempts, lapses and words."""
+
+    @initialize(
+        tool=st.sampled_from([tool for tool in TOOLS for _ in range(1 + 2 * tool.keyed) if not tool.is_read]),
+        key=st.sampled_from([None, "k1"]),
+    )
+    def it_is_asked_for(self, tool: Tool, key: str | None) -> None:
+        self.ask = Ask(tool, "ann", "1", key)
+        call = self.story.asks(self.ask)
+        if call is not None and call.state == "awaiting_approval":
+            self.story.approves(call)
+
+    @rule(which=picks, acts=flags, ends=flags, retry=flags, twice=flags)
+    def it_moves_on(self, which: int, acts: bool, ends: bool, retry: bool, twice: bool) -> None:
+        self.story.twice = twice
+        open_ = self.some(lambda one: one.state not in ENDED)
+        if open_:
+            self._move(open_[-1], which, acts=acts, ends=ends, charge=retry)
+        else:
+            self.story.asks(self.ask)
+
+    @rule(which=picks, acts=flags, ends=flags, twice=flags)
+    def a_handler_goes_on(self, which: int, acts: bool, ends: bool, twice: bool) -> None:
+        """Also one whose call has long moved on, or ended."""
+        self.story.twice = twice
+        running = [
+            (call, number)
+            for call in self.story.model.calls.values()
+            for number, crossing in enumerate(call.crossings, 1)
+            if crossing.handler.running
+        ]
+        if running:
+            call, number = running[-1 - which % len(running)]
+            self._report(call, number, which, acts=acts, ends=ends, retry=False)
+
+    @rule(key=st.sampled_from([None, "k1", "k2"]), twice=flags)
+    def it_is_asked_for_again(self, key: str | None, twice: bool) -> None:
+        self.story.twice = twice
+        self.story.asks(self.ask._replace(key=key))
+
+
+TestManyCalls = ManyCalls.TestCase
+TestManyCalls.settings = settings(max_examples=40, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
+TestOneCall = OneCall.TestCase
+TestOneCall.settings = settings(max_examples=75, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
