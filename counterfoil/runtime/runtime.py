@@ -220,6 +220,8 @@ class Runtime(Desk):
         if duplicate.relation is Relation.AGAIN:
             return await self._again(case, row)
         undelivered = duplicate.relation is Relation.JOIN and row.state != CallState.AWAITING_APPROVAL
+        if case.gone:  # whoever left before this must not make the call look as if it were waited for
+            raise CallerGoneError
         owner_id = self._parts.ledger.owner_id
         case.joining = row.call_id
         if undelivered and not await self._parts.ledger.record(lambda: open_request(row.call_id, owner_id)):

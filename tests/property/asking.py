@@ -18,7 +18,7 @@ from counterfoil.ledger.approving import (
     repropose,
     withdraw,
 )
-from counterfoil.ledger.bookkeeping import set_request_open
+from counterfoil.ledger.bookkeeping import close_request, open_request
 from counterfoil.ledger.dispatching import Dispatched, dispatch_new, dispatch_queued, enqueue
 from counterfoil.ledger.recovering import attempt_again, claim
 from counterfoil.ledger.settling import Settled, observe
@@ -99,11 +99,20 @@ class Asking(Base):
         assert self.book.record(lambda: attempt_again(call.call_id, owner, self.now), twice=self.twice) is not None
         call.state, call.outcome, call.owner, call.by_decision = "queued", None, owner, False
         call.open, call.delivered, call.cancelled, call.settled_at, call.settled_by = True, False, False, None, None
+        call.opener = owner
         self.model.retain(call, None)
 
     def request(self, call: Standing, *, open_: bool) -> None:
         """A request begins or ends to wait for a call."""
-        self.book.record(lambda: set_request_open(call.call_id, open_=open_), twice=self.twice)
+        owner = self.living()[0]
+        if open_ and call.open:
+            return
+        if open_:
+            self.book.record(lambda: open_request(call.call_id, owner), twice=self.twice)
+            call.opener = owner
+        else:
+            holder = call.opener or owner
+            self.book.record(lambda: close_request(call.call_id, holder), twice=self.twice)
         call.open = open_
 
     def reads(self, ask: Ask, answer: Answer) -> None:

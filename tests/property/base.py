@@ -89,7 +89,7 @@ class Base:
             Crossing(owner, Handler(running=answered), self.book.call(call.call_id).dispatched_at or 0)
         )
         call.state, call.sent, call.outcome, call.owner = "dispatched", "unknown", None, owner
-        call.holds, call.open = True, True
+        call.holds, call.open, call.opener = True, True, owner
         call.charged = call.charged or charge
         self.model.used += int(charge)
         self.model.bind(call)

@@ -50,6 +50,7 @@ class Standing:
     by_decision: bool = False
     approval: str | None = None
     open: bool = False
+    opener: str | None = None
     delivered: bool = False
     cancelled: bool = False
     settled_at: int | None = None

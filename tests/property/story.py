@@ -155,7 +155,7 @@ class Story(Asking):
     def closes_requests_of_gone_servers(self) -> None:
         self.book.record(close_orphaned, twice=self.twice)
         for call in self.model.calls.values():
-            if call.owner is not None and not self.model.owners[call.owner]:
+            if call.opener is not None and not self.model.owners[call.opener]:
                 call.open = False
 
     def reads_late_evidence(self, call: Standing) -> None:
