@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..canonical import JsonValue, canonical
+from ..secret_names import is_secret_name
 from .shapes import SHAPES, is_random
 from .storable import DEPTH, storable, storable_leaf, storable_text
 
@@ -24,11 +25,6 @@ TEXT_LIMIT: Final = 500
 _NAME_LIMIT: Final = 128
 _START: Final = 200
 _LOOK_AHEAD: Final = 4096  # a secret across the place of the cut is still seen whole
-_NAMES: Final = re.compile(
-    r"password|passwd|passphrase|authorization|cookie|secret(?!ary)|credential|apikey|privatekey|accesskey|signingkey|"
-    r"encryptionkey|sessionkey|token$|^pwd$|pwd$|^auth$|^jwt$|^bearer$|^pin$|^cvv$|^cvc$|^otp$|^sessionid$"
-)
-_NOT_ALNUM: Final = re.compile(r"[^a-z0-9]+")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 Path = tuple[str, ...]
@@ -52,11 +48,6 @@ def redact_text(text: str, limit: int = TEXT_LIMIT) -> str:
     seen = _RUN.sub(lambda run: "[redacted]" if is_random(run[0]) else run[0], seen)
     seen = _CONTROL.sub("", seen)
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a member of this name is hidden whatever it holds."""
-    return _NAMES.search(_NOT_ALNUM.sub("", name.lower())) is not None
 
 
 _RUN: Final = re.compile(r"[A-Za-z0-9+/_=-]{32,512}")
