@@ -24,6 +24,8 @@ LIMIT_BYTES: Final = 4096
 TEXT_LIMIT: Final = 500
 _NAME_LIMIT: Final = 128
 _START: Final = 200
+_LEAST_START: Final = 4
+_TEXT_CUT: Final = 160  # as long as anything is that messages about a value quote
 _LOOK_AHEAD: Final = 4096  # a secret across the place of the cut is still seen whole
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -48,6 +50,28 @@ def redact_text(text: str, limit: int = TEXT_LIMIT) -> str:
     seen = _RUN.sub(lambda run: "[redacted]" if is_random(run[0]) else run[0], seen)
     seen = _CONTROL.sub("", seen)
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
+
+
+def hide_values(value: JsonValue, secrets: Sequence[str]) -> JsonValue:
+    """A value in whose texts and member names no secret of a call stands, nor the start of one, cut at a "…"."""
+    if not secrets:
+        return value
+    if isinstance(value, str):
+        return _without(value, secrets)
+    if isinstance(value, list):
+        return [hide_values(item, secrets) for item in value]
+    if isinstance(value, dict):
+        return {_without(name, secrets): hide_values(member, secrets) for name, member in value.items()}
+    return "[redacted]" if not isinstance(value, bool) and value is not None and str(value) in secrets else value
+
+
+def _without(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[redacted]")
+        if "…" in text and secret[:_LEAST_START] in text:
+            for length in range(min(len(secret), _TEXT_CUT), _LEAST_START - 1, -1):
+                text = text.replace(f"{secret[:length]}…", "[redacted]…")
+    return text
 
 
 _RUN: Final = re.compile(r"[A-Za-z0-9+/_=-]{32,512}")

@@ -44,11 +44,21 @@ def secret_values(value: JsonValue, marked: Sequence[Place]) -> Iterator[str]:
     yield from _below(value, (), marked, hidden=is_secret_place((), marked))
 
 
-def secret_texts(arguments: JsonValue, pointers: Iterable[str]) -> frozenset[str]:
-    """Hidden values of at least `LEAST` characters, each also as JSON and as Python write it inside a longer text."""
+def secret_texts(arguments: JsonValue, pointers: Iterable[str]) -> tuple[str, ...]:
+    """Hidden values of at least `LEAST` characters, also as JSON and Python write them; the longest first."""
     found = {text for text in secret_values(arguments, places(pointers)) if len(text) >= LEAST}
     written = {form(text)[1:-1] for text in found for form in (json.dumps, repr, _unescaped)}
-    return frozenset(found | written)
+    return tuple(sorted(found | written, key=lambda text: (-len(text), text)))
+
+
+def names_secret(arguments: JsonValue, dotted: str, marked: Sequence[Place]) -> bool:
+    """Whether what a template names, as in `login.user`, is a secret or holds one."""
+    path = tuple(dotted.split("."))
+    value = arguments
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    hidden = is_secret_place(path, marked)
+    return hidden or next(_below(value, path, marked, hidden=False), None) is not None
 
 
 def _below(value: JsonValue, path: Place, marked: Sequence[Place], *, hidden: bool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from counterfoil.ledger.rows import get_call
 from tests.kit.bench import Bench, bench
 from tests.kit.workshop import Workshop
 
@@ -47,3 +48,55 @@ async def test_a_refusal_of_arguments_does_not_quote_a_secret(shop: Workshop, ar
         plain = await at.seat.read("secret_typed", {"note": "plainly wrong"})
         assert "plainly wrong" in plain["error"]["message"]
         assert await leaks(shop, at) == set()
+
+
+SLIPS: Final[dict[str, Any]] = {
+    "password": "CANARYpassword \"'\n\u00e9",
+    "notes": [{"text": "CANARYnote", "plain": "seen"}],
+    "login": {"user": "me", "api_key": ["CANARYapikey", 47114711]},
+}
+
+
+@pytest.mark.promise("SEC-03")
+@pytest.mark.parametrize("how", ["raise", "repr", "partial", "evidence", "details"])
+async def test_what_a_tool_tells_of_its_call_is_recorded_without_the_secrets(shop: Workshop, how: str) -> None:
+    async with bench(shop, python=TOOLS) as at:
+        view = await at.seat.call("secret_slip", SLIPS | {"how": how})
+        told = json.dumps(view["error"]) + json.dumps(view["evidence"])
+        assert "[redacted]" in told or how == "partial"
+        assert await leaks(shop, at) == set()
+        if how in {"partial", "evidence"}:
+            assert "CANARYpassword" in view["output"], "what the caller gets stays exact"
+
+
+@pytest.mark.promise("SEC-03")
+async def test_the_start_of_a_secret_in_a_message_that_was_cut_is_hidden_too(shop: Workshop) -> None:
+    async with bench(shop, python=TOOLS) as at:
+        view = await at.seat.read("secret_echo", {"password": "CANARYlong" + " word" * 20})
+        assert view["error"]["code"] == "output_invalid"
+        assert await leaks(shop, at) == set()
+
+
+@pytest.mark.promise("SEC-03")
+async def test_a_key_that_holds_a_secret_is_held_under_a_digest_and_still_excludes(shop: Workshop) -> None:
+    async with bench(shop, python=TOOLS) as at:
+        held = {"token": "CANARYtoken", "login": {"user": "u", "password": "CANARYlogin"}, "order": "17"}
+        keys: list[tuple[str, ...]] = []
+        for _ in range(2):
+            view = await at.seat.call("secret_held", held)
+            assert (view["outcome"], view["output"]) == ("success", "CANARYtoken")
+            keys.append(await keys_of(at, view["call_id"]))
+        keyed = await at.seat.call("secret_keyed", {"password": "CANARYvault", "order": "17"})
+        assert keys[0] == keys[1]
+        assert "order:17" in keys[0]
+        assert [key for key in keys[0] if re.fullmatch(r"[0-9a-f]{64}", key)]
+        assert [key for key in keys[0] if re.fullmatch(r"shared:[0-9a-f]{64}", key)]
+        assert "order:17" in await keys_of(at, keyed["call_id"])
+        assert await leaks(shop, at) == set()
+
+
+async def keys_of(at: Bench, call_id: str) -> tuple[str, ...]:
+    """The resource keys that the ledger has of a call."""
+    row = await at.app.ledger.record(lambda: get_call(call_id))
+    assert row is not None
+    return row.resource_keys

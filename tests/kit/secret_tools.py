@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from counterfoil import Outcome, tool
 
@@ -40,9 +40,9 @@ async def secret_slip(how: str, password: str, notes: list[dict[str, str]], logi
 
 
 @tool(effect="read", open_world=False)
-async def secret_echo(password: str) -> Any:  # noqa: ANN401 (whatever a tool likes)
+async def secret_echo(password: str) -> Annotated[str, Field(max_length=20)]:
     """Give it back."""
-    return {"echo": password}
+    return password
 
 
 @tool(effect="write", resources=["acct:{token}", "shared:box:{login}", "order:{order}"])
