@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from counterfoil.ledger.rows import get_call
-from tests.kit.bench import Bench, bench
+from tests.kit.bench import OPERATOR, Bench, bench
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -67,6 +67,19 @@ async def test_what_a_tool_tells_of_its_call_is_recorded_without_the_secrets(sho
         assert await leaks(shop, at) == set()
         if how in {"partial", "evidence"}:
             assert "CANARYpassword" in view["output"], "what the caller gets stays exact"
+
+
+@pytest.mark.promise("SEC-03")
+async def test_a_persons_word_about_a_call_is_recorded_without_its_secrets(shop: Workshop) -> None:
+    async with bench(shop, python=TOOLS) as at:
+        view = await at.seat.call("secret_slip", SLIPS | {"how": "ambiguous"})
+        assert view["error"]["code"] == "ambiguous"
+        said = f"I saw {SLIPS['password']} and CANARYnote there"
+        done = await at.app.runtime.reconcile(
+            at.app.local, call_id=view["call_id"], resolution="happened", evidence=said, person=OPERATOR
+        )
+        assert done.wire()["outcome"] == "success"
+        assert await leaks(shop, at) == set()
 
 
 @pytest.mark.promise("SEC-03")

@@ -34,6 +34,8 @@ async def secret_slip(how: str, password: str, notes: list[dict[str, str]], logi
         raise ValueError(repr((password, notes, login)))
     if how == "partial":
         return Outcome.partial(said, said)
+    if how == "ambiguous":
+        return Outcome.ambiguous(said)
     if how == "evidence":
         return Outcome.success(said, {"external_reference": said})
     return Outcome(Outcome.permanent("x").kind, message=said, details={"said": [said], said: 1})
