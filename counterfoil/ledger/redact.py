@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..canonical import JsonValue, canonical
+from ..secret_names import is_secret_name
 from .shapes import SHAPES, is_random
 from .storable import DEPTH, storable, storable_leaf, storable_text
 
@@ -23,12 +24,9 @@ LIMIT_BYTES: Final = 4096
 TEXT_LIMIT: Final = 500
 _NAME_LIMIT: Final = 128
 _START: Final = 200
+_LEAST_START: Final = 4
+_TEXT_CUT: Final = 160  # as long as anything is that messages about a value quote
 _LOOK_AHEAD: Final = 4096  # a secret across the place of the cut is still seen whole
-_NAMES: Final = re.compile(
-    r"password|passwd|passphrase|authorization|cookie|secret(?!ary)|credential|apikey|privatekey|accesskey|signingkey|"
-    r"encryptionkey|sessionkey|token$|^pwd$|pwd$|^auth$|^jwt$|^bearer$|^pin$|^cvv$|^cvc$|^otp$|^sessionid$"
-)
-_NOT_ALNUM: Final = re.compile(r"[^a-z0-9]+")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 Path = tuple[str, ...]
@@ -54,9 +52,26 @@ def redact_text(text: str, limit: int = TEXT_LIMIT) -> str:
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a member of this name is hidden whatever it holds."""
-    return _NAMES.search(_NOT_ALNUM.sub("", name.lower())) is not None
+def hide_values(value: JsonValue, secrets: Sequence[str]) -> JsonValue:
+    """A value in whose texts and member names no secret of a call stands, nor the start of one, cut at a "…"."""
+    if not secrets:
+        return value
+    if isinstance(value, str):
+        return _without(value, secrets)
+    if isinstance(value, list):
+        return [hide_values(item, secrets) for item in value]
+    if isinstance(value, dict):
+        return {_without(name, secrets): hide_values(member, secrets) for name, member in value.items()}
+    return "[redacted]" if not isinstance(value, bool) and value is not None and str(value) in secrets else value
+
+
+def _without(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[redacted]")
+        if "…" in text and secret[:_LEAST_START] in text:
+            for length in range(min(len(secret), _TEXT_CUT), _LEAST_START - 1, -1):
+                text = text.replace(f"{secret[:length]}…", "[redacted]…")
+    return text
 
 
 _RUN: Final = re.compile(r"[A-Za-z0-9+/_=-]{32,512}")

@@ -19,7 +19,7 @@ from .bounded import Bounds, StrictJsonError, bounded_copy
 from .closing import forbid_extra
 from .defaults import Filler
 from .example import example
-from .problems import Problem, described, teller
+from .problems import Problem, teller
 from .schema import Validator, compile_parts, compile_schema, schema_bytes
 
 __all__ = ["ArgumentSchema", "Arguments", "InvalidArgumentsError", "argument_schema", "effective", "forbid_extra"]
@@ -82,8 +82,8 @@ class ArgumentSchema:
         except StrictJsonError as error:
             raise self._invalid([_problem(error)]) from error
         if not isinstance(plain, dict):
-            got = described(plain, hidden=bool(conceal))
-            raise self._invalid([teller(self.schema, conceal).problem((), "an object", got)])
+            tell = teller(self.schema, conceal)
+            raise self._invalid([tell.problem((), "an object", tell.got(plain, ()))])
         return plain
 
     def _check(self, value: JsonObject, conceal: Sequence[str]) -> None:

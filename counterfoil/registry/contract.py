@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from ..canonical import canonical, sha256_hex
+from .secret_places import names_secret, places, secret_texts
 from .template import SHARED, fault_of, placeholders, render_key
 from .vocabulary import Assurance, Effect, Idempotency, JsonObject, RecoveryClass, Visibility
 
@@ -215,6 +216,20 @@ class Contract:
             rendered = (render_key(template, arguments) for template in resources)
             keys = {key for key in rendered if key is not None}
         return sorted(key for key in keys if not key.startswith(SHARED) or key.removeprefix(SHARED) not in keys)
+
+    def secret_keys(self, keys: Collection[str], arguments: JsonObject) -> frozenset[str]:
+        """Those of its keys that hold a marked or secret-named argument, and so are written down nowhere in clear.
+
+        A template is judged by the arguments that it names, so that one contract's keys are all hidden or all clear;
+        what a function made, by whether a secret stands in it.
+        """
+        resources, sensitive = self.gate.resources, self.gate.sensitive
+        if callable(resources):
+            secrets = secret_texts(arguments, sensitive)
+            return frozenset(key for key in keys if any(secret in key for secret in secrets))
+        marked = places(sensitive)
+        telling = [one for one in resources if any(names_secret(arguments, p, marked) for p in placeholders(one))]
+        return frozenset(keys) & {render_key(template, arguments) for template in telling}
 
 
 def _check_name(name: str, asked_about: str | None) -> None:

@@ -17,6 +17,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from ..canonical import JsonObject, JsonValue, pointer
 from .refs import Location, at, known_fields, same_value
+from .secret_places import Place, is_secret_place, may_quote_a_secret, places
 
 SHOWN: Final = 40
 _SHOWN_NAMES: Final = 8
@@ -59,10 +60,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Tells of one schema's errors; values at the pointers in `conceal` (`*` is any one step) and below stay unseen."""
+    """Tells of one schema's errors; values at the places in `conceal` or of secret names, and below, stay unseen."""
 
     root: JsonObject
-    conceal: tuple[tuple[str, ...], ...] = ()
+    conceal: tuple[Place, ...] = ()
 
     def problems(self, error: ValidationError) -> list[Problem]:
         """One error of the validator, as one problem for each thing to change."""
@@ -84,10 +85,9 @@ class Teller:
 
     def got(self, value: object, path: Location) -> str:
         """The value, or what kind of value it is where it is concealed."""
-        hidden = any(
-            len(secret) <= len(path) and all(s in ("*", str(p)) for s, p in zip(secret, path, strict=False))
-            for secret in self.conceal
-        )
+        hidden = is_secret_place(path, self.conceal)
+        if not hidden and isinstance(value, str):
+            hidden = may_quote_a_secret(value, path, self.conceal)
         return described(value, hidden=hidden)
 
     def _mismatch(self, error: ValidationError, wanted: str) -> Problem:
@@ -136,7 +136,7 @@ class Teller:
 
 def teller(root: JsonObject, conceal: Sequence[str]) -> Teller:
     """A `Teller` for pointers as contracts state them."""
-    return Teller(root, tuple(tuple(_tokens(secret)) for secret in conceal))
+    return Teller(root, places(conceal))
 
 
 def described(value: object, *, hidden: bool = False) -> str:
@@ -216,7 +216,3 @@ def _quoted(value: object) -> str:
 
 def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _tokens(secret: str) -> list[str]:
-    return [token.replace("~1", "/").replace("~0", "~") for token in secret.removeprefix("/").split("/")]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..registry.arguments import InvalidArgumentsError, effective
 from ..registry.catalogue import Catalogue, Entry, Sight
+from ..registry.contract import Contract
 from ..registry.policy import Decision, Policy
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
-from ..registry.vocabulary import Assurance, ErrorCode, Route, Verdict, Visibility
+from ..registry.template import SHARED
+from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, Route, Verdict, Visibility
 from .case import Admitted
 from .refusal import refuse
 from .views import Next
@@ -22,10 +25,11 @@ SERVER_AUTHORITY = Decision(
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The rules of one process."""
+    """The rules of one process; `mac` is the ledger's keyed digest."""
 
     catalogue: Catalogue
     policy: Policy
+    mac: Callable[[str, bytes], str]
     everything_listed: bool = False
 
     def admit(self, request: CallRequest) -> Admitted:
@@ -65,8 +69,18 @@ class Admission:
             ) from None
         probe = request.route is Route.PROBE
         decision = SERVER_AUTHORITY if probe else self.policy.decide(entry.contract, arguments.value, request.principal)
-        resources = tuple(entry.contract.resource_keys(arguments.value))
+        resources = self._resources(entry.contract, arguments.value)
         return Admitted(entry.contract, entry.adapter, arguments, decision, resources)
+
+    def _resources(self, contract: Contract, arguments: JsonObject) -> tuple[str, ...]:
+        """The keys that are held and written down; one that tells a secret is its keyed digest, the same each time."""
+        keys = contract.resource_keys(arguments)
+        secret = contract.secret_keys(keys, arguments)
+        return tuple(sorted(self._hidden(key) if key in secret else key for key in keys))
+
+    def _hidden(self, key: str) -> str:
+        name = key.removeprefix(SHARED)
+        return key[: len(key) - len(name)] + self.mac("resource", name.encode(errors="replace"))
 
     def _resolve(self, request: CallRequest) -> Entry:
         entry = self.catalogue.get(request.tool, request.version)

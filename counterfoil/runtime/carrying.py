@@ -23,6 +23,7 @@ from ..ledger.sql import Fact
 from ..ledger.states import CallState
 from ..registry.adapter import Call, CallStoppedError
 from ..registry.outcome import Outcome
+from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import OutcomeClass, Sent
 from .attempt import Crossing, LeaseLostError, Running
 from .capacity import Slot
@@ -113,8 +114,10 @@ class Carrier:
     def result(self, case: Case, outcome: Outcome[Any], by: str = "execution") -> Result:
         """The settlement of an outcome, sealed and redacted."""
         parts = self._parts
-        keeper = parts.keeper(case.call_id, case.principal.tenant)
-        return settlement_of(case.known.contract, outcome, keeper, parts.clock.now(), parts.settings.output_bytes, by)
+        contract = case.known.contract
+        secrets = secret_texts(case.known.arguments.value, contract.gate.sensitive)
+        keeper = parts.keeper(case.call_id, case.principal.tenant, secrets)
+        return settlement_of(contract, outcome, keeper, parts.clock.now(), parts.settings.output_bytes, by)
 
     async def record(self, case: Case, fact: Callable[[], Fact[Any]]) -> Any:  # noqa: ANN401 (a fact's own answer)
         """Record what must not be lost: kept and tried again until the ledger takes it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ledger.bookkeeping import Delivery
+from ..ledger.redact import hide_values
 from ..ledger.sealing import Kind, Sealed
 from ..ledger.store import Ledger
 from ..registry.catalogue import Catalogue
@@ -45,9 +46,9 @@ class Parts:
     handlers: set[asyncio.Task[Any]] = field(default_factory=set["asyncio.Task[Any]"])
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
 
-    def keeper(self, call_id: str, tenant: str) -> CallKeeper:
-        """Seals and redacts for one call."""
-        return CallKeeper(self, call_id, tenant)
+    def keeper(self, call_id: str, tenant: str, secrets: tuple[str, ...] = ()) -> CallKeeper:
+        """Seals and redacts for one call, whose arguments hold `secrets`."""
+        return CallKeeper(self, call_id, tenant, secrets)
 
     def take_deliveries(self) -> tuple[Delivery, ...]:
         """The deliveries that the next fact carries along."""
@@ -62,6 +63,7 @@ class CallKeeper:
     parts: Parts
     call_id: str
     tenant: str
+    secrets: tuple[str, ...] = ()
 
     def seal(self, kind: Kind, content: bytes) -> Sealed:
         """Sealed content under a new payload id."""
@@ -69,6 +71,10 @@ class CallKeeper:
         return self.parts.ledger.seal(
             payload_id=payload_id, call_id=self.call_id, tenant=self.tenant, kind=kind, content=content
         )
+
+    def clear(self, value: JsonValue) -> JsonValue:
+        """What is told about the call, without the secrets of its arguments."""
+        return hide_values(value, self.secrets)
 
     def project(self, value: JsonValue, sensitive: Sequence[str] = ()) -> JsonValue:
         """The redacted form of a value."""

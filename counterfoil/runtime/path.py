@@ -55,7 +55,7 @@ class CallPath:
         self._sender = sender
         self._carrier = carrier
         self._join = join
-        self._admission = Admission(parts.catalogue, parts.policy, parts.settings.everything_listed)
+        self._admission = Admission(parts.catalogue, parts.policy, parts.ledger.mac, parts.settings.everything_listed)
         self.recover: Recover | None = None
 
     async def fresh(self, case: Case) -> CallView:

@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 from ..ledger.admission import owner_lives
 from ..ledger.approving import repropose
 from ..ledger.dispatching import undisturbed
+from ..ledger.errors import KeyMissingError, NoSuchPayloadError
 from ..ledger.evidence import is_known
 from ..ledger.queries import ATTEMPTS
 from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
-from ..ledger.redact import redact_text
+from ..ledger.redact import hide_values, redact_text
 from ..ledger.rows import get_call
 from ..ledger.settling import Settlement, take_late
 from ..ledger.states import UNRESOLVED
 from ..registry.outcome import Outcome, ProbeAnswer
 from ..registry.request import CallRequest
+from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
 from .clock import rfc3339
 from .path import principal_of
@@ -122,24 +124,27 @@ class Reconciler:
         contract = self._contract(row)
         if word.resolution == "not_happened":
             await self._not_yet(row, contract)
+        secrets = await self._secrets(row, contract)
         said: JsonObject = {
             "resolution": word.resolution,
-            "evidence": redact_text(word.evidence),
+            "evidence": redact_text(str(hide_values(word.evidence, secrets))),
             "by": word.by,
             "strength": word.strength,
             "via": word.via,
             "then": word.then if word.resolution == "not_happened" else None,
-            "external_reference": word.external_reference,
+            "external_reference": hide_values(word.external_reference, secrets),
         }
         async with self._alone(row.call_id):
-            done = await self._take(row, contract, word, said)
+            done = await self._take(row, contract, word, said, secrets)
         if done is None:
             raise refuse(
                 ErrorCode.VERSION_CONFLICT, "The call moved while you spoke. Look at it again.", call_id=row.call_id
             )
         return done
 
-    async def _take(self, row: CallRow, contract: Contract | None, word: Word, said: JsonObject) -> CallRow | None:
+    async def _take(
+        self, row: CallRow, contract: Contract | None, word: Word, said: JsonObject, secrets: tuple[str, ...]
+    ) -> CallRow | None:
         parts, at = self._parts, self._parts.clock.now()
         if word.resolution == "still_unknown":
             return await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
@@ -148,10 +153,12 @@ class Reconciler:
             noted = await self._rule_out(noted) if noted is not None else None
             why = "a person says that it did not happen"
             return await self._send_again(noted, contract, why, fresh=True) if noted is not None else None
-        settlement = self._person_settlement(row, contract, word, at)
+        settlement = self._person_settlement(row, contract, word, secrets, at)
         return await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement, word=said))
 
-    def _person_settlement(self, row: CallRow, contract: Contract | None, word: Word, at: int) -> Settlement:
+    def _person_settlement(
+        self, row: CallRow, contract: Contract | None, word: Word, secrets: tuple[str, ...], at: int
+    ) -> Settlement:
         if word.resolution == "not_happened":
             return Settlement(
                 outcome="permanent_failure",
@@ -162,11 +169,12 @@ class Reconciler:
                 message="A person established that it did not happen.",
                 details={"effect": "none"},
             )
-        evidence = {"external_reference": word.external_reference} if word.external_reference else {}
+        reference = hide_values(word.external_reference, secrets)
+        evidence = {"external_reference": reference} if reference else {}
         outcome: Outcome[JsonValue] = Outcome.success(word.output, evidence)
         if contract is None:
             return Settlement(outcome="success", sent="yes", at=at, by="person", evidence=dict(evidence))
-        return self._settlement(row, contract, outcome, at, "person")
+        return self._settlement(row, contract, outcome, secrets, at, "person")
 
     async def _not_yet(self, row: CallRow, contract: Contract | None) -> None:
         """`not_happened` cannot be said while an attempt may still act."""
@@ -231,7 +239,8 @@ class Reconciler:
         if advice.step is Step.SETTLE_HAPPENED:
             evidence = said.get("evidence")
             outcome: Outcome[Any] = Outcome.success(said.get("output"), evidence if isinstance(evidence, dict) else {})
-            settlement = self._settlement(row, contract, outcome, at, "probe")
+            secrets = await self._secrets(row, contract)
+            settlement = self._settlement(row, contract, outcome, secrets, at, "probe")
             done = await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement))
             return done or row
         if advice.step is Step.RESEND and row.cancel_requested_at is None:
@@ -261,9 +270,19 @@ class Reconciler:
         owner_id = parts.ledger.owner_id
         return await parts.ledger.record(lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}))
 
-    def _settlement(self, row: CallRow, contract: Contract, outcome: Outcome[Any], at: int, by: str) -> Settlement:
-        keeper = self._parts.keeper(row.call_id, row.tenant)
+    def _settlement(
+        self, row: CallRow, contract: Contract, outcome: Outcome[Any], secrets: tuple[str, ...], at: int, by: str
+    ) -> Settlement:
+        keeper = self._parts.keeper(row.call_id, row.tenant, secrets)
         return settlement_of(contract, outcome, keeper, at, self._parts.settings.output_bytes, by).settlement
+
+    async def _secrets(self, row: CallRow, contract: Contract | None) -> tuple[str, ...]:
+        """The secrets of its arguments; none where these can be read no more."""
+        try:
+            arguments = await self._arguments(row)
+        except (NoSuchPayloadError, KeyMissingError):
+            return ()
+        return secret_texts(arguments, contract.gate.sensitive if contract is not None else ())
 
     async def _arguments(self, row: CallRow) -> JsonValue:
         value: JsonValue = json.loads(await self._parts.ledger.open_payload(row.args_payload))

@@ -31,6 +31,10 @@ class Keeper(Protocol):
         """Sealed content under a new payload id."""
         ...
 
+    def clear(self, value: JsonValue) -> JsonValue:
+        """A value that a tool told, without the secrets of the call's arguments."""
+        ...
+
     def project(self, value: JsonValue) -> JsonValue:
         """The redacted form of a value."""
         ...
@@ -76,10 +80,10 @@ def settlement_of(
         at=at,
         by=by,
         code=code.value if code else None,
-        message=redact_text(str(problem or outcome.message)) or None,
+        message=redact_text(str(keeper.clear(str(problem or outcome.message)))) or None,
         retryable=outcome.kind in _RETRYABLE,
-        details=_object(keeper.project(_details(contract, outcome, code, sealed))),
-        evidence=_object(keeper.project(_evidence(contract, outcome))),
+        details=_object(keeper.project(_details(contract, outcome, keeper, code, sealed))),
+        evidence=_object(keeper.project(_evidence(contract, outcome, keeper))),
         output=sealed,
     )
     return Result(settlement, None if problem else outcome.output, None if problem else kept)
@@ -105,8 +109,10 @@ def _sent(outcome: Outcome[Any]) -> str:
     return Sent.UNKNOWN.value if outcome.kind is OutcomeClass.AMBIGUOUS else outcome.sent.value
 
 
-def _details(contract: Contract, outcome: Outcome[Any], code: ErrorCode | None, sealed: Sealed | None) -> JsonObject:
-    details: JsonObject = dict(outcome.details)
+def _details(
+    contract: Contract, outcome: Outcome[Any], keeper: Keeper, code: ErrorCode | None, sealed: Sealed | None
+) -> JsonObject:
+    details: JsonObject = _object(keeper.clear(dict(outcome.details))) or {}
     if code is ErrorCode.TOOL_FAILED:
         details["effect"] = "unknown" if outcome.sent is Sent.UNKNOWN and not contract.is_read else "none"
     if code is ErrorCode.OUTPUT_INVALID and sealed is not None:
@@ -120,11 +126,12 @@ def _details(contract: Contract, outcome: Outcome[Any], code: ErrorCode | None, 
     return details
 
 
-def _evidence(contract: Contract, outcome: Outcome[Any]) -> JsonObject:
+def _evidence(contract: Contract, outcome: Outcome[Any], keeper: Keeper) -> JsonObject:
     found: JsonObject = {
         name: at_pointer(outcome.output, pointer) for name, pointer in contract.recovery.evidence.items()
     }
     found |= {name: outcome.evidence[name] for name in EVIDENCE if name in outcome.evidence}
+    found = {name: keeper.clear(value) for name, value in found.items()}
     found["source"] = contract.upstream or contract.name
     return {name: value for name, value in found.items() if value is not None}
 
