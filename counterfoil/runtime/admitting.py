@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..registry.arguments import InvalidArgumentsError, effective
 from ..registry.catalogue import Catalogue, Entry, Sight
+from ..registry.contract import ContractError
 from ..registry.policy import Decision, Policy
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
@@ -65,7 +66,10 @@ class Admission:
             ) from None
         probe = request.route is Route.PROBE
         decision = SERVER_AUTHORITY if probe else self.policy.decide(entry.contract, arguments.value, request.principal)
-        resources = tuple(entry.contract.resource_keys(arguments.value))
+        try:
+            resources = tuple(entry.contract.resource_keys(arguments.value))
+        except ContractError as error:
+            raise refuse(ErrorCode.INVALID_ARGUMENTS, str(error)) from error
         return Admitted(entry.contract, entry.adapter, arguments, decision, resources)
 
     def _resolve(self, request: CallRequest) -> Entry:

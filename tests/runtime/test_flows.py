@@ -301,3 +301,12 @@ async def test_content_that_no_record_can_hold_is_recorded_all_the_same(app: App
         stage.then("stubborn", answer)
         done = await app.call("stubborn", {"ref": str(len(stage.calls))})
         assert done.state == "settled"
+
+
+async def test_a_resource_function_that_asks_the_process_to_end_refuses_its_call_alone(app: App, stage: Stage) -> None:
+    refused = await app.call("by_function", {"ref": "quit"})
+    assert refused.error is not None
+    assert (refused.state, refused.sent, refused.error.code) == ("refused", "no", "invalid_arguments")
+    assert "KeyboardInterrupt" in refused.error.message
+    assert stage.count("by_function") == 0
+    assert (await app.call("by_function", {"ref": "1"})).outcome == "success"
