@@ -207,11 +207,11 @@ class Contract:
         A key that is also held exclusively is not shared.
 
         Raises:
-            ContractError: a resource function that returned something else than a list of texts.
+            ContractError: a resource function that raised, or returned something else than a list of texts.
         """
         resources = self.gate.resources
         if callable(resources):
-            keys = _checked_keys(self.name, resources(**arguments))
+            keys = _checked_keys(self.name, _answered(self.name, resources, arguments))
         else:
             rendered = (render_key(template, arguments) for template in resources)
             keys = {key for key in rendered if key is not None}
@@ -269,6 +269,14 @@ def _check_figures(name: str, limits: Limits, recovery: Recovery) -> None:
         if not math.isfinite(figure) or figure < 0 or (figure == 0 and field_name in positive):
             least = "more than 0" if field_name in positive else "0 or more"
             raise ContractError(f"{name}: {field_name} is {figure}; it must be {least}")
+
+
+def _answered(name: str, function: ResourceFunction, arguments: JsonObject) -> object:
+    try:
+        return function(**arguments)
+    except BaseException as error:  # an author's code; not even SystemExit or KeyboardInterrupt may leave it
+        raise ContractError(f"{name}: its resource function raised {type(error).__name__} for these arguments; it must "
+                            "return a list of texts") from error  # fmt: skip
 
 
 def _checked_keys(name: str, keys: object) -> set[str]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from .adapter import ProgressSink
 from .principal import Principal
 from .vocabulary import JsonValue, Route
+
+KEY_MAX: Final = 200
+"""The most characters of an idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..registry.arguments import InvalidArgumentsError, effective
 from ..registry.catalogue import Catalogue, Entry, Sight
-from ..registry.contract import Contract
+from ..registry.contract import Contract, ContractError
 from ..registry.policy import Decision, Policy
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
@@ -69,7 +69,10 @@ class Admission:
             ) from None
         probe = request.route is Route.PROBE
         decision = SERVER_AUTHORITY if probe else self.policy.decide(entry.contract, arguments.value, request.principal)
-        resources = self._resources(entry.contract, arguments.value)
+        try:
+            resources = self._resources(entry.contract, arguments.value)
+        except ContractError as error:
+            raise refuse(ErrorCode.INVALID_ARGUMENTS, str(error)) from error
         return Admitted(entry.contract, entry.adapter, arguments, decision, resources)
 
     def _resources(self, contract: Contract, arguments: JsonObject) -> tuple[str, ...]:

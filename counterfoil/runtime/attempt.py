@@ -7,13 +7,14 @@ its deadline it may still come to an end later, and then `Running.ended` tells w
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..registry.adapter import Adapter, Call, CallStoppedError
 from ..registry.contract import Contract
-from ..registry.outcome import Outcome, Probe
+from ..registry.outcome import Outcome
 from ..registry.vocabulary import ErrorCode, JsonObject, OutcomeClass, Sent
+from .reported import normal, text_of
 
 ON_THE_LOOP: Final = "loop:"
 """How the names of tasks begin whose handlers run on the event loop."""
@@ -101,7 +102,7 @@ def raised(contract: Contract, error: BaseException) -> Outcome[Any]:
         return Outcome.unavailable(str(error))
     if isinstance(error, CallStoppedError):
         return Outcome(OutcomeClass.PERMANENT_FAILURE, message=str(error), sent=Sent.NO, code=ErrorCode.CANCELLED)
-    message = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {text_of(error)}"
     if not contract.is_read:
         return Outcome(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN, details={"reason": "raised"})
     if isinstance(error, TimeoutError | ConnectionError):
@@ -109,11 +110,21 @@ def raised(contract: Contract, error: BaseException) -> Outcome[Any]:
     return Outcome(OutcomeClass.PERMANENT_FAILURE, message=message, sent=Sent.YES, details={"reason": "raised"})
 
 
-def as_reported(contract: Contract, outcome: Outcome[Any]) -> Outcome[Any]:
+def as_reported(contract: Contract, reported: object) -> Outcome[Any]:
     """What an adapter said; a read's effect cannot be in doubt, so its `ambiguous` is a failure to try again."""
+    try:
+        outcome = normal(reported)
+    except Exception as error:  # noqa: BLE001 (a report may be anything; whatever it is, the attempt was made)
+        return _unreadable(contract, error)
     if contract.is_read and outcome.kind is OutcomeClass.AMBIGUOUS:
         return gave_up(contract, outcome.message, "ambiguous")
-    if isinstance(outcome.output, Probe):
-        said = outcome.output
-        return replace(outcome, output={"answer": said.answer.value, "output": said.output, "evidence": said.evidence})
     return outcome
+
+
+def _unreadable(contract: Contract, error: Exception) -> Outcome[Any]:
+    """A report that is none: a read has failed, and of anything else nobody knows."""
+    message = f"What {contract.name} reported cannot be read: {text_of(error)}."
+    if not contract.is_read:
+        return gave_up(contract, message, "foreign_report")
+    details: JsonObject = {"reason": "foreign_report"}
+    return Outcome(OutcomeClass.PERMANENT_FAILURE, message=message, sent=Sent.YES, details=details)

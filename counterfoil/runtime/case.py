@@ -74,7 +74,7 @@ class Case:
     @property
     def unsent(self) -> bool:
         """True if nothing of it can have been sent, as far as this process knows."""
-        return self.row is None or self.row.generation == 0
+        return self.running is None if self.row is None else self.row.generation == 0
 
     def record(self, row: CallRow) -> None:
         """Its row as it was last written."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from ..canonical import canonical
@@ -22,6 +22,17 @@ from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, OutcomeClass
 
 EVIDENCE: Final = ("request_id", "external_reference", "external_version")
 _RETRYABLE: Final = frozenset({OutcomeClass.RETRYABLE_FAILURE})
+_HAPPENED: Final = frozenset({OutcomeClass.SUCCESS, OutcomeClass.NO_RESULT, OutcomeClass.PARTIAL})
+_NOT_SENT: Final = frozenset(
+    {
+        ErrorCode.UNAVAILABLE,
+        ErrorCode.DENIED,
+        ErrorCode.CANCELLED,
+        ErrorCode.INVALID_ARGUMENTS,
+        ErrorCode.TOOL_FAILED,
+    }
+)
+"""What an adapter may say of an attempt that did not leave; the other codes are refusals of the runtime's own."""
 
 
 class Keeper(Protocol):
@@ -62,8 +73,10 @@ def settlement_of(
         limit: the most bytes of an output that are kept.
         by: how it is known.
     """
+    if outcome.kind is OutcomeClass.NO_RESULT:
+        outcome = replace(outcome, output=None)
     code = _code(outcome)
-    happened = outcome.kind in {OutcomeClass.SUCCESS, OutcomeClass.NO_RESULT, OutcomeClass.PARTIAL}
+    happened = outcome.kind in _HAPPENED
     raw, problem = _bytes(outcome.output)
     if not happened:
         problem = None
@@ -90,14 +103,14 @@ def settlement_of(
 
 
 def _code(outcome: Outcome[Any]) -> ErrorCode | None:
-    if outcome.kind in {OutcomeClass.SUCCESS, OutcomeClass.NO_RESULT, OutcomeClass.PARTIAL}:
+    if outcome.kind in _HAPPENED:
         return None
     if outcome.kind is OutcomeClass.AMBIGUOUS:
         return ErrorCode.AMBIGUOUS
     if outcome.sent is not Sent.NO:
         return ErrorCode.TOOL_FAILED
     if outcome.code is not None:
-        return outcome.code
+        return outcome.code if outcome.code in _NOT_SENT else ErrorCode.TOOL_FAILED
     named = {
         OutcomeClass.DENIED: ErrorCode.DENIED,
         OutcomeClass.INVALID_REQUEST: ErrorCode.INVALID_ARGUMENTS,
@@ -106,6 +119,8 @@ def _code(outcome: Outcome[Any]) -> ErrorCode | None:
 
 
 def _sent(outcome: Outcome[Any]) -> str:
+    if outcome.kind in _HAPPENED:
+        return Sent.YES.value
     return Sent.UNKNOWN.value if outcome.kind is OutcomeClass.AMBIGUOUS else outcome.sent.value
 
 

@@ -144,11 +144,12 @@ class Surface:
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         tool = self._base.get(params.name)
-        if self._refusing and (tool is None or params.name in _CALL_TOOLS):
+        is_call = tool is None or params.name in _CALL_TOOLS  # the other base tools are how open calls are followed
+        if self._refusing and is_call:
             return self._no(params.name, ErrorCode.UNAVAILABLE, _STOPPING)
-        if self._open >= OPEN_CALLS:
+        if self._open >= OPEN_CALLS and is_call:
             return self._no(params.name, ErrorCode.UNAVAILABLE, _TOO_MANY)
-        self._open += 1
+        self._open += is_call
         try:
             return await (self._base_call(ctx, params, tool) if tool else self._direct_call(ctx, params))
         except MCPError:
@@ -157,7 +158,7 @@ class Surface:
             log_failure("a base tool" if tool else "a direct call", error)
             return self._no(params.name, ErrorCode.INTERNAL, _INTERNAL)
         finally:
-            self._open -= 1
+            self._open -= is_call
 
     async def _base_call(self, ctx: Context, params: CallToolRequestParams, tool: BaseTool) -> CallToolResult:
         asked, alive = self._asked(ctx)

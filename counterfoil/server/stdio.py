@@ -232,7 +232,9 @@ class Outbox:
         written = self._receipt() if answers else None
         try:
             await self._writer.room()
-            self._writer.offer(_encoded(message), written)
+            line = _encoded(message)
+            if line is not None:
+                self._writer.offer(line, written)
         finally:
             if answers:
                 self._close_one()
@@ -257,12 +259,15 @@ class Outbox:
             self._idle.set()
 
 
-def _encoded(message: JSONRPCMessage) -> bytes:
+def _encoded(message: JSONRPCMessage) -> bytes | None:
+    """A message's line; None if it has none and nobody waits for it."""
     try:
         if isinstance(message, JSONRPCResponse):
             return line_of({"jsonrpc": "2.0", "id": message.id, "result": message.result})
         return line_of(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
     except ValueError:
+        if not isinstance(message, JSONRPCResponse | JSONRPCError):
+            _log.error("a %s that is not strict JSON was dropped", message.method)
+            return None
         _log.error("a message could not be written as strict JSON: %s", type(message).__name__)
-        request_id = message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
-        return error_line(request_id, INTERNAL_ERROR, "Internal error: the answer is not strict JSON")
+        return error_line(message.id, INTERNAL_ERROR, "Internal error: the answer is not strict JSON")

@@ -7,7 +7,7 @@ What JSON cannot hold is marked, and its place listed in `changed`:
 
     {"$number": "NaN" | "Infinity" | "-Infinity"}    a float that is no number; a hexadecimal string: over 4000 digits
     {"$text": "a\\ud800b"}                           text with lone surrogates, written out
-    {"$omitted": "why"}                              a cycle, more than 64 levels, more than 2,000,000 values
+    {"$omitted": "why"}                              a cycle, more than 64 levels, more than 200,000 values
     {"$type": "module.Name"}                         anything else: by its type only, since a repr may hold secrets
 
 A key that is no string becomes its `str`; one that would then be taken twice gets `#2`, `#3` and so on.
@@ -38,7 +38,7 @@ from pydantic_core import MultiHostUrl, Url, to_jsonable_python
 from ..canonical import JsonObject, JsonValue
 
 DEPTH_MAX: Final = 64
-VALUES_MAX: Final = 2_000_000
+VALUES_MAX: Final = 200_000
 CHANGED_MAX: Final = 100
 
 _INTEGER_LIMIT = 10**4000

@@ -18,7 +18,7 @@ class HandlerError(RuntimeError):
 
 
 class HandlerExitError(HandlerError):
-    """The handler raised SystemExit. It must not end the server, so it becomes an error of that call alone."""
+    """The handler raised SystemExit, KeyboardInterrupt or the like: an error of its call, never the server's end."""
 
 
 class HandlerResultError(HandlerError):

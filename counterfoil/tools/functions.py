@@ -6,6 +6,7 @@ goes up to the runtime, which knows what an unknown outcome means for this effec
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -92,6 +93,15 @@ class FunctionAdapter:
             Exception: whatever the handler raised.
         """
         try:
+            return await self._invoke(arguments, call, extra)
+        except (Exception, asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:  # asyncio ends the whole loop for SystemExit and KeyboardInterrupt
+            raise HandlerExitError(f"{self._handler.name} asked the process to exit ({_shown(error)}); "
+                                   "raise an error or return an Outcome instead") from error  # fmt: skip
+
+    async def _invoke(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Outcome[Any]:
+        try:
             bound = self._handler.bound(arguments, call, extra)
         except ValidationError as error:
             return _unfit(error)
@@ -101,9 +111,6 @@ class FunctionAdapter:
             result = await self._run(bound)
         except NeverStartedError as error:
             return Outcome[Any].unavailable(f"{self._handler.name} was stopped before it started: {error}")
-        except SystemExit as error:
-            raise HandlerExitError(f"{self._handler.name} asked the process to exit ({error.code!r}); "
-                                   "raise an error or return an Outcome instead") from error  # fmt: skip
         return self._outcome(result)
 
     async def _run(self, bound: Callable[[], Any]) -> Any:  # noqa: ANN401 (a handler's own value)
@@ -127,6 +134,12 @@ class FunctionAdapter:
                                      "Probe.happened(output), .absent(), .pending() or .unknown()")  # fmt: skip
         output = encode(result.output, self._handler.return_type).value
         return Probe(result.answer, output, _object(result.evidence))
+
+
+def _shown(error: BaseException) -> str:
+    if not isinstance(error, SystemExit):
+        return type(error).__name__
+    return f"exit {error.code}" if isinstance(error.code, int | None) else "exit"
 
 
 def _is_outcome(result: object) -> TypeGuard[Outcome[Any]]:

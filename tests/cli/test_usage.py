@@ -29,10 +29,16 @@ WRONG_LINES = [
     ["serve", "--nonsense"],
     ["serve", "--transport", "carrier-pigeon"],
     ["check", "--config"],
+    ["call", "t", "--key", "k" * 201],
+    ["status", "\udcff"],
+    ["reconcile", "\udcff"],
+    ["approvals", "show", "\udcff"],
+    ["call", "t", "--key", "\udcff"],
+    ["reconcile", "call_1", "--resolution", "happened", "--evidence", "\udcff"],
 ]
 
 
-@pytest.mark.parametrize("line", WRONG_LINES, ids=" ".join)
+@pytest.mark.parametrize("line", WRONG_LINES, ids=ascii)
 def test_wrong_usage_ends_with_2_and_is_explained_as_json(command: Command, line: list[str]) -> None:
     ran = command("--json", *line)
     assert ran.exit_code == 2
@@ -45,6 +51,18 @@ def test_without_json_the_explanation_goes_to_stderr(command: Command) -> None:
     ran = command("reconcile", "call_1", "--resolution", "happened")
     assert (ran.exit_code, ran.out) == (2, "")
     assert "--evidence" in ran.err
+
+
+def test_bytes_that_are_no_text_are_shown_as_what_they_are(command: Command) -> None:
+    ran = command("status", "call_\udcff")
+    assert (ran.exit_code, ran.out) == (2, "")
+    assert "call_\\udcff" in ran.err
+    assert "UTF-8" in ran.err
+
+
+def test_the_name_of_a_file_may_have_them(command: Command) -> None:
+    ran = command("--json", "ledger", "verify", "\udcff")
+    assert "UTF-8" not in ran.answer["error"]["message"]
 
 
 def test_a_line_without_a_command_shows_the_help_and_ends_with_2(command: Command) -> None:

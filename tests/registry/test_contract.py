@@ -246,6 +246,14 @@ class TestResourceKeys:
             with pytest.raises(ContractError, match="must return a list of texts"):
                 with_gate(resources=lambda wrong=wrong: wrong).resource_keys({})
 
+    @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+    def test_what_a_function_raises_is_a_contract_error_and_ends_nothing(self, error: type[BaseException]) -> None:
+        def raising(**_: object) -> list[str]:
+            raise error
+
+        with pytest.raises(ContractError, match=f"raised {error.__name__}"):
+            with_gate(resources=raising).resource_keys({"a": "1"})
+
 
 class TestScopes:
     @pytest.mark.parametrize(

@@ -169,3 +169,17 @@ async def paced(ref: str, call: Call, n: int = 1) -> dict[str, str]:
     """Do it, not too often."""
     done: dict[str, str] = await STAGE.play("paced", ref, call)
     return done
+
+
+def keys_that_quit(ref: str) -> list[str]:
+    """Keys for references, apart from one that asks the process to end."""
+    if ref == "quit":
+        raise KeyboardInterrupt
+    return [f"order:{ref}"]
+
+
+@tool(effect="write", resources=keys_that_quit)
+async def by_function(ref: str, call: Call) -> dict[str, str]:
+    """Do it on what a function names."""
+    done: dict[str, str] = await STAGE.play("by_function", ref, call)
+    return done

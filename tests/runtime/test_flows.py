@@ -301,3 +301,44 @@ async def test_content_that_no_record_can_hold_is_recorded_all_the_same(app: App
         stage.then("stubborn", answer)
         done = await app.call("stubborn", {"ref": str(len(stage.calls))})
         assert done.state == "settled"
+
+
+async def test_a_resource_function_that_asks_the_process_to_end_refuses_its_call_alone(app: App, stage: Stage) -> None:
+    refused = await app.call("by_function", {"ref": "quit"})
+    assert refused.error is not None
+    assert (refused.state, refused.sent, refused.error.code) == ("refused", "no", "invalid_arguments")
+    assert "KeyboardInterrupt" in refused.error.message
+    assert stage.count("by_function") == 0
+    assert (await app.call("by_function", {"ref": "1"})).outcome == "success"
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def mute(_: Any) -> Any:
+    raise MuteError
+
+
+@pytest.mark.parametrize("name", ["peek", "look", "note"])
+@pytest.mark.parametrize("act", [mute, lambda _: Outcome("won")], ids=["error", "kind"])  # type: ignore[arg-type]  # foreign
+async def test_no_report_keeps_an_attempt_from_its_settlement(app: App, stage: Stage, name: str, act: Any) -> None:
+    stage.then(name, act)
+    view = await app.call(name, {"ref": "1"})
+    assert view.error is not None
+    assert view.call_id is not None
+    expected = ("ambiguous", "unknown", "ambiguous") if name == "note" else ("permanent_failure", "yes", "tool_failed")
+    assert (view.outcome, view.sent, view.error.code) == expected
+
+
+async def test_a_fault_of_ours_after_a_read_was_made_never_says_that_it_was_not(
+    app: App, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("counterfoil.runtime.carrying.settlement_of", fail)
+    view = await app.call("peek", {"ref": "1"})
+    assert view.error is not None
+    assert (view.error.code, view.sent, stage.count("peek")) == ("internal", "unknown", 1)

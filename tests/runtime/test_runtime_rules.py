@@ -307,6 +307,24 @@ def test_a_failed_read_has_no_effect_whatever_was_sent() -> None:
     assert settled(Outcome.retryable("x", "unknown"), READ).details["effect"] == "none"
 
 
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_what_was_not_sent_has_one_of_five_codes(code: ErrorCode) -> None:
+    found = settled(Outcome(OutcomeClass.PERMANENT_FAILURE, sent=Sent.NO, code=code))
+    own = {"unavailable", "denied", "cancelled", "invalid_arguments", "tool_failed"}
+    assert (found.code, found.sent) == (code.value if code.value in own else "tool_failed", "no")
+
+
+@pytest.mark.parametrize("kind", [OutcomeClass.SUCCESS, OutcomeClass.PARTIAL, OutcomeClass.NO_RESULT])
+@pytest.mark.parametrize("sent", list(Sent))
+def test_what_happened_was_sent(kind: OutcomeClass, sent: Sent) -> None:
+    assert (settled(Outcome(kind, sent=sent)).sent, settled(Outcome(kind, sent=sent)).code) == ("yes", None)
+
+
+def test_no_result_has_no_output() -> None:
+    result = settlement_of(WRITE, Outcome(OutcomeClass.NO_RESULT, 5), Drawer(), NOW, 1_000)
+    assert (result.settlement.output, result.output, result.output_bytes) == (None, None, None)
+
+
 def test_an_output_that_breaks_its_schema_has_happened() -> None:
     strict = contract(output={"type": "object", "required": ["a"]})
     for outcome in (Outcome.success({"b": 1}), Outcome.success(None), Outcome.partial({"b": 1}, "half")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -15,7 +16,11 @@ from typing import Any, TypeVar
 
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp.types import CallToolResult, TextContent
+from mcp.shared.message import SessionMessage
+from mcp.types import CallToolResult, JSONRPCNotification, TextContent
+
+from counterfoil.server.stdio import Outbox
+from counterfoil.server.wire import LineWriter
 
 pytestmark = [
     pytest.mark.anyio,
@@ -318,6 +323,25 @@ async def test_a_silent_call_gives_signs_of_life_to_a_client_that_gave_a_token()
     assert {message["method"] for message in heard} == {"notifications/progress"}
     values = [message["params"]["progress"] for message in heard]
     assert values == sorted(set(values))
+
+
+async def test_a_notification_that_is_not_strict_json_is_dropped_and_logged_and_is_no_error_of_anybody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ours, theirs = os.pipe()
+    writer = LineWriter(theirs, lambda: None)
+    writer.start()
+    outbox = Outbox(writer, lambda: None)
+    with caplog.at_level(logging.ERROR):
+        for message in ("a\ud800b", "fine"):
+            params = {"progressToken": "t", "progress": 1, "message": message}
+            notification = JSONRPCNotification(jsonrpc="2.0", method="notifications/progress", params=params)
+            await within(outbox.send(SessionMessage(notification)))
+    await within(writer.empty())
+    lines = os.read(ours, 10_000).splitlines()
+    os.close(ours)
+    assert [json.loads(line)["params"]["message"] for line in lines] == ["fine"]
+    assert "notifications/progress" in caplog.text
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

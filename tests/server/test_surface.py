@@ -19,6 +19,7 @@ from counterfoil.canonical import JsonObject, JsonValue
 from counterfoil.registry.principal import Principal
 from counterfoil.server.mcp import OPEN_CALLS, Surface
 from counterfoil.server.surface.listing import advertised
+from counterfoil.server.surface.progress import Progress
 from tests.server import kit
 
 pytestmark = pytest.mark.anyio
@@ -204,9 +205,11 @@ async def test_more_calls_than_may_be_open_are_refused_and_not_queued(desk: kit.
             while len(desk.requests) < OPEN_CALLS:
                 await asyncio.wait(calls, timeout=0)
             late = await within(client.call_tool("gate", {}))
+            search = await within(client.call_tool("tool_search", {}))
             desk.gate.set()
         assert not any(call.result().is_error for call in calls)
     assert shown(late)["error"]["code"] == "unavailable"
+    assert not search.is_error
 
 
 async def test_a_call_waits_longer_where_the_client_shows_progress_and_progress_only_grows(
@@ -229,6 +232,20 @@ async def test_a_call_waits_longer_where_the_client_shows_progress_and_progress_
     assert (shown(shows)["wait_s"], shown(plain)["wait_s"]) == (20.0, 4.0)
     assert seen == sorted(set(seen))
     assert {1.0, 2.0} <= set(seen)
+
+
+class Reports(list[str | None]):
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        del progress, total
+        self.append(message)
+
+
+async def test_a_progress_message_is_text_that_can_be_written() -> None:
+    reports = Reports()
+    await Progress(reports)(1.0, 2.0, "a\ud800b")
+    await Progress(reports)(1.0, 2.0, "\ud800" * 1_000)
+    assert reports[0] == "a\\ud800b"
+    assert len(str(reports[1]).encode()) == 500
 
 
 async def test_a_base_tool_is_asked_with_the_arguments_as_they_came(desk: kit.Desk, mode: str) -> None:

@@ -136,6 +136,26 @@ def test_input_schemas_are_closed_objects_without_alternatives_at_the_root(tools
         assert not {"oneOf", "anyOf", "allOf"} & tool.input_schema.keys()
 
 
+def test_every_number_has_a_maximum_that_clients_and_ledger_hold(tools: dict[str, BaseTool]) -> None:
+    numbers = [
+        schema
+        for tool in tools.values()
+        for schema in cast("dict[str, dict[str, Any]]", tool.input_schema["properties"]).values()
+        if schema.get("type") in {"integer", "number"}
+    ]
+    assert len(numbers) >= 8
+    assert all(number["maximum"] <= 2**53 - 1 for number in numbers)
+
+
+async def test_a_number_beyond_it_is_answered_and_reaches_no_desk(
+    tools: dict[str, BaseTool], desk: RecordingDesk, asked: Asked
+) -> None:
+    for name in ("after_seq", "offset"):
+        answer = await tools["status"].handler({"call_id": "call_1", name: 2**63}, asked)
+        assert refusal(answer)["code"] == "invalid_arguments"
+    assert desk.asked == []
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -252,5 +252,12 @@ def test_the_number_of_values_is_bounded_and_the_cut_is_marked(monkeypatch: pyte
         assert encoded.changed
 
 
+def test_two_hundred_thousand_values_are_kept_and_the_next_is_omitted() -> None:
+    assert encode([0] * 199_999).changed == []
+    beyond = encode([0] * 1_000_000)
+    assert isinstance(beyond.value, list)
+    assert (len(beyond.value), beyond.value[-1]) == (200_000, {"$omitted": "more than 200000 values"})
+
+
 def test_at_most_a_hundred_places_are_listed() -> None:
     assert len(encode([math.nan] * 500).changed) == 100

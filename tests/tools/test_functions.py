@@ -220,6 +220,55 @@ async def test_sys_exit_in_a_handler_is_an_error_of_that_call_and_not_the_end_of
             await invoke(made, make_call())
 
 
+class Uncommon(BaseException):
+    pass
+
+
+class KeyboardInterruptingMapping(dict[str, int]):
+    def items(self) -> Any:
+        raise KeyboardInterrupt
+
+
+def interrupted(_: int) -> int:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Uncommon])
+async def test_no_exception_of_a_handler_or_a_probe_can_end_the_loop(
+    make_call: MakeCall, error: type[BaseException]
+) -> None:
+    @tool(effect="write")
+    async def ask() -> None:
+        raise error
+
+    @tool(effect="write")
+    def ask_in_thread() -> None:
+        raise error
+
+    @ask.probe()
+    async def asked() -> Probe:
+        raise error
+
+    for adapter in (adapter_of(ask), adapter_of(ask_in_thread), adapter_of(ask, "__probe")):
+        with pytest.raises(HandlerExitError, match=error.__name__):
+            await asyncio.create_task(adapter.invoke({}, make_call(), {}))
+
+
+async def test_neither_can_a_validator_or_a_value(make_call: MakeCall) -> None:
+    @tool(effect="write")
+    async def parse(n: Annotated[int, AfterValidator(interrupted)]) -> int:
+        return n
+
+    @tool(effect="write")
+    async def give() -> Any:
+        return KeyboardInterruptingMapping()
+
+    with pytest.raises(HandlerExitError):
+        await asyncio.create_task(adapter_of(parse).invoke({"n": 1}, make_call(), {}))
+    with pytest.raises(HandlerExitError):
+        await asyncio.create_task(adapter_of(give).invoke({}, make_call(), {}))
+
+
 async def test_a_blocking_function_runs_in_a_thread_and_can_report_and_ask(
     make_call: MakeCall, progress: list[Any]
 ) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from .exits import CommandError, Exit
-from .invocation import Invocation, command_of, split
+from .invocation import Invocation, check_text, command_of, split
 from .plain import refuse
 from .serving import transport_of
 
@@ -21,6 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         invocation, rest = split(arguments)
+        check_text(rest)
         if command_of(rest) == "serve":
             return _serve(invocation, rest[1:])
         from .commands import run  # noqa: PLC0415 (typer and rich stay out of `serve`)

@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...registry.request import CallRequest
+from ...registry.request import KEY_MAX, CallRequest
 from ...runtime.approvals import Decider
 from . import render
 from .answer import exit_of_call, exit_of_reconcile, part, parts
@@ -52,6 +52,15 @@ class CallOptions:
     wait_s: float | None = None
     dry_run: bool = False
 
+    def check(self) -> None:
+        """Refuse what the MCP door refuses too.
+
+        Raises:
+            CommandError: a key that is too long.
+        """
+        if self.key is not None and len(self.key) > KEY_MAX:
+            raise usage(f"--key has {len(self.key)} characters; it may have at most {KEY_MAX}")
+
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -81,6 +90,7 @@ class Word:
 
 def call(invocation: Invocation, name: str, arguments: str, options: CallOptions) -> int:
     """Call a tool."""
+    options.check()
     source = sys.stdin.buffer.read() if arguments == "-" else arguments.encode("utf-8", "surrogateescape")
     parsed = parse_json(source, "the arguments")
 

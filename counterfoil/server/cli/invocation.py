@@ -9,6 +9,8 @@ from pathlib import Path
 from .exits import usage
 
 END_OF_OPTIONS = "--"
+_SHOWN = 80
+_TAKE_A_FILE = frozenset({("demo",), ("ledger", "backup"), ("ledger", "verify")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,20 @@ def split(arguments: Sequence[str]) -> tuple[Invocation, list[str]]:
         else:
             rest.append(word)
     return Invocation(Path(config) if config else None, json), rest
+
+
+def check_text(rest: Sequence[str]) -> None:
+    """Refuse bytes that are no UTF-8 in a line without its shared options; only the name of a file may have them.
+
+    Raises:
+        CommandError: an id, an option or another value that is no text.
+    """
+    if tuple(rest[:1]) in _TAKE_A_FILE or tuple(rest[:2]) in _TAKE_A_FILE:
+        return
+    for word in rest:
+        shown = word.encode(errors="backslashreplace").decode()
+        if shown != word:
+            raise usage(f"expected UTF-8 text, got bytes that are none: {shown[:_SHOWN]}")
 
 
 def command_of(rest: Sequence[str]) -> str | None:

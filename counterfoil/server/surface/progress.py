@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
+from ...ledger.storable import storable_text
+
 HEARTBEAT_S: Final = 5.0
 _STEP: Final = 1e-6
 _LONGEST_MESSAGE: Final = 500
@@ -35,7 +37,7 @@ class Progress:
         if not math.isfinite(done) or (total is not None and not math.isfinite(total)):
             return
         self._total = total
-        text = None if message is None else message[:_LONGEST_MESSAGE]
+        text = None if message is None else storable_text(message[:_LONGEST_MESSAGE])[:_LONGEST_MESSAGE]
         await self._send(done, text)
 
     @asynccontextmanager

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...canonical import JsonObject
-from ...registry.request import CallRequest
+from ...registry.request import KEY_MAX, CallRequest
 from . import schemas
 from .answer import Answer, Asked
 from .desk import Desk, shown
@@ -21,7 +21,7 @@ _CALL_INPUT: Final = schemas.arguments(
     name=schemas.STRING,
     arguments=_ARGUMENTS,
     schema_digest=schemas.STRING,
-    idempotency_key=schemas.text("Same key: one effect, first outcome", 200),
+    idempotency_key=schemas.text("Same key: one effect, first outcome", KEY_MAX),
     if_version=schemas.text("Only if the object is still at it", 1000),
     dry_run={"type": "boolean", "default": False, "description": "Ask policy only"},
     wait_s=schemas.WAIT,

@@ -13,13 +13,12 @@ from .desk import Desk, shown
 from .spec import Annotations, BaseTool, checked
 
 _ID: Final = schemas.STRING
-_FROM_ZERO: Final[JsonObject] = {"type": "integer", "minimum": 0}
 
 _STATUS_INPUT: Final = schemas.arguments(
     call_id=_ID,
     run_id=_ID,
-    after_seq=_FROM_ZERO,
-    offset={**_FROM_ZERO, "description": "Into a truncated output"},
+    after_seq=schemas.WHOLE,
+    offset={**schemas.WHOLE, "description": "Into a truncated output"},
     wait_s={**schemas.WAIT, "default": 0},
 )
 _CANCEL_INPUT: Final = schemas.arguments(call_id=_ID, run_id=_ID, reason=schemas.short(1000))
@@ -39,7 +38,7 @@ _RECONCILE_INPUT: Final = schemas.arguments(
     output={},
     external_reference=schemas.short(1000),
     then=schemas.choice("retry", "fail"),
-    expected_version=_FROM_ZERO,
+    expected_version=schemas.WHOLE,
 )
 
 _STATUS_DESCRIPTION = (

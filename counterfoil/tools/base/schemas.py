@@ -15,7 +15,11 @@ WAIT_MAX_S: Final = 45
 LIMIT_MAX: Final = 20
 NAMES_MAX: Final = 20
 
+WHOLE_MAX: Final = 2**53 - 1
+"""What every client's numbers hold exactly, and what the ledger's columns hold too."""
+
 STRING: Final[JsonObject] = {"type": "string"}
+WHOLE: Final[JsonObject] = {"type": "integer", "minimum": 0, "maximum": WHOLE_MAX}
 WAIT: Final[JsonObject] = {"type": "number", "minimum": 0, "maximum": WAIT_MAX_S}
 
 
