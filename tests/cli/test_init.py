@@ -58,6 +58,19 @@ def test_a_module_that_is_not_there_is_left_out_and_said(folder: Path, at_termin
     assert tomllib.loads((folder / "counterfoil.toml").read_text())["python"]["modules"] == []
 
 
+def test_a_place_that_cannot_be_written_is_wrong_usage(command: Command) -> None:
+    ran = command("init", "--config", "absent/counterfoil.toml")
+    assert ran.exit_code == 2
+    assert ran.err.startswith("counterfoil: cannot write absent/counterfoil.toml here: ")
+
+
+def test_the_end_of_the_input_instead_of_an_answer_writes_nothing(folder: Path, at_terminal: Command) -> None:
+    ran = at_terminal("init", typed="\x04")
+    assert ran.exit_code == 1
+    assert "nothing was typed; nothing was written" in ran.err
+    assert not (folder / "counterfoil.toml").exists()
+
+
 @pytest.mark.parametrize("name", ['a "quoted" name', "back\\slash", "tab\tand\x7f", "żółć"])
 def test_any_name_survives_the_file(name: str) -> None:
     assert tomllib.loads(f"x = {toml_string(name)}")["x"] == name

@@ -107,7 +107,8 @@ def _person_or_automation(screen: Screen, app: App, shown: Mapping[str, Any], de
 def _ask(screen: Screen, app: App, shown: Mapping[str, Any], decision: Decision) -> None:
     screen.say(_panel(app, shown))
     code = str(shown["digest"])[:CODE_LENGTH]
-    typed = screen.ask(f"To {decision.decision} exactly this, type the first {CODE_LENGTH} characters of its digest: ")
+    question = f"To {decision.decision} exactly this, type the first {CODE_LENGTH} characters of its digest: "
+    typed = screen.ask(question, otherwise="nothing was decided")
     if typed.lower() != code.lower():
         raise _invalid("these are other characters; nothing was decided")
 
