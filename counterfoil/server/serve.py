@@ -54,6 +54,7 @@ def serve(config_path: Path | None, transport: str) -> int:
 
 async def _serve(path: Path, wire: Wire) -> int:
     async with open_app(path, role="serve") as app:
+        _greet(app, path)
         stop = Stop(app.config.server.grace_s)
         stop.listen()
         limits = app.config.limits
@@ -63,6 +64,15 @@ async def _serve(path: Path, wire: Wire) -> int:
             return await serve_stdio(surface_of(app), wire, stop, bounds)
         finally:
             stopping.cancel()
+
+
+def _greet(app: App, path: Path) -> None:
+    """One line for a person who started this by hand and would else wait in silence."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        tools = sum(contract.asked_about is None for contract in app.catalogue.contracts())
+        said = f"serving MCP over stdio, {tools} tool{'' if tools == 1 else 's'}, configuration {path}"
+        sys.stderr.write(f"counterfoil: {said}; stop with Ctrl-C\n")
+        sys.stderr.flush()
 
 
 async def _begin_stop(app: App, stop: Stop) -> None:

@@ -19,12 +19,9 @@ REFUND = '{"order_id": "ord_1", "amount": 20}'
 
 
 @pytest.fixture
-def approval(folder: Path, command: Command) -> dict[str, Any]:
-    """A proposal that waits in a ledger of this folder's own."""
-    assert command("init", "--example").exit_code == 0
-    configuration = folder / "counterfoil.toml"
-    local = '[ledger]\nurl = "sqlite+aiosqlite:///ledger/test.db"\n'
-    configuration.write_text(configuration.read_text().replace("[principals.local]", f"{local}[principals.local]"))
+def approval(shop: Path, command: Command) -> dict[str, Any]:
+    """A proposal that waits."""
+    assert shop.exists()
     waiting: dict[str, Any] = command("call", "shop_refund", REFUND, "--json").answer["approval"]
     return waiting
 

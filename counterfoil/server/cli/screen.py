@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -29,16 +30,18 @@ class Screen:
         """The screen that this command line asked for."""
         return cls(json=invocation.json)
 
-    def answer(self, data: Any, shown: RenderableType) -> None:  # noqa: ANN401 (any JSON value)
-        """The command's one answer, in the form that was asked for."""
+    def answer(self, data: Any, shown: RenderableType, copy: Iterable[str] = ()) -> None:  # noqa: ANN401 (any JSON value)
+        """The command's one answer, in the form that was asked for; a person can copy the last lines whole."""
         if self.json:
             print_json(data)
         else:
-            self.console.print(shown)
+            self.say(shown, copy=copy)
 
-    def say(self, shown: RenderableType, style: str = "") -> None:
-        """Something for a person, beside the answer."""
+    def say(self, shown: RenderableType, style: str = "", copy: Iterable[str] = ()) -> None:
+        """Something for a person, beside the answer; the lines of `copy` are never wrapped or cut."""
         self.console.print(Text(shown, style=style) if isinstance(shown, str) else shown)
+        for line in copy:
+            self.console.print(Text(line), soft_wrap=True)
 
     def ask(self, question: str, *, otherwise: str) -> str:
         """Ask the person at the terminal. Only where `has_person` is true.
