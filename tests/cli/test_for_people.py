@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,11 +103,14 @@ def test_broken_json_is_placed_by_its_character(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("shop")
-def test_a_file_that_is_no_export_is_named_as_such_in_one_line(folder: Path, command: Command) -> None:
+def test_a_file_that_is_no_export_is_named_as_such_in_one_line(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     (folder / "notes.txt").write_text("a note\n" * 50)
     ran = command("ledger", "verify", "notes.txt")
     assert ran.exit_code == 1
-    assert ran.out.replace("\n", " ").strip() == "notes.txt is no export: line 1 is not a JSON object"
+    assert ran.out == "notes.txt is no export: line 1 is not a JSON object\n"
 
 
 @pytest.mark.usefixtures("shop")
@@ -143,3 +149,23 @@ def test_a_check_with_a_broken_module_does_not_say_that_there_are_no_tools(shop:
 @pytest.mark.parametrize("line", [["tools", "list"], ["approvals", "approve"], ["ledger", "export"], ["status"]])
 def test_every_command_tells_of_the_options_of_all(command: Command, line: list[str]) -> None:
     assert "--config" in command(*line, "--help").out
+
+
+def test_serve_at_a_terminal_says_in_one_line_that_it_serves(shop: Path, at_terminal: Command) -> None:
+    ran = at_terminal("serve", typed="\x04")
+    assert ran.out == ""
+    said = f"counterfoil: serving MCP over stdio, 2 tools, configuration {shop / 'counterfoil.toml'}; stop with Ctrl-C"
+    assert ran.err.splitlines() == [said]
+
+
+def test_serve_behind_a_pipe_says_nothing(shop: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "counterfoil", "serve"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=shop,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        timeout=30,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == (b"", b"")

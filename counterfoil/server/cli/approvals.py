@@ -49,9 +49,8 @@ def show_all(invocation: Invocation, *, pending_only: bool) -> int:
     """List proposals."""
 
     async def use(app: App) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-        views: list[Mapping[str, Any]] = [
-            view.wire() for view in await app.runtime.approvals(pending_only=pending_only)
-        ]
+        found = await app.runtime.approvals(pending_only=pending_only)
+        views: list[Mapping[str, Any]] = [view.wire() for view in found]
         return views, [{**view, "arguments": _masked(app, view)} for view in views]
 
     views, shown = with_app(invocation, use)
