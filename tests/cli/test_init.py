@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +28,14 @@ def test_init_as_json_names_the_files_and_the_command_for_a_client(folder: Path,
     answer = command("init", "--example", "--json").answer
     assert answer["written"] == ["counterfoil.toml", "example_tools.py"]
     assert answer["stdio"]["args"][-1] == str(folder / "counterfoil.toml")
+
+
+def test_the_settings_for_a_client_can_be_copied_whole(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    ran = command("init")
+    settings = json.loads(ran.out[ran.out.index("{") :])
+    server = settings["mcpServers"]["counterfoil"]
+    assert [server["command"], *server["args"][:3]] == [sys.executable, "-m", "counterfoil", "serve"]
 
 
 @pytest.mark.parametrize("there", ["counterfoil.toml", "example_tools.py"])

@@ -52,7 +52,8 @@ def init(invocation: Invocation, *, example: bool, force: bool) -> int:
     command = stdio_command(target)
     screen.answer(
         {"ok": True, "written": [str(path) for path in written], "stdio": command},
-        _next_steps(list(written), command, example=example),
+        _next_steps(list(written), example=example),
+        json.dumps({"mcpServers": {"counterfoil": command}}, indent=2).splitlines(),
     )
     return Exit.DONE
 
@@ -122,12 +123,11 @@ def _is_there(folder: Path, module: str) -> bool:
     return base.with_suffix(".py").is_file() or base.is_dir()
 
 
-def _next_steps(written: list[Path], command: dict[str, object], *, example: bool) -> Group:
+def _next_steps(written: list[Path], *, example: bool) -> Group:
     call = """counterfoil call shop_order '{"order_id": "ord_1"}'""" if example else "counterfoil tools list"
     return Group(
         Text(f"Wrote {' and '.join(map(str, written))}. Next:"),
         Text("  counterfoil check", style="bold"),
         Text(f"  {call}", style="bold"),
         Text("\nFor an MCP client (stdio):"),
-        Text(json.dumps({"mcpServers": {"counterfoil": command}}, indent=2), style="cyan"),
     )
