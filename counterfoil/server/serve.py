@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -54,6 +55,7 @@ def serve(config_path: Path | None, transport: str) -> int:
 
 async def _serve(path: Path, wire: Wire) -> int:
     async with open_app(path, role="serve") as app:
+        _greet(app, path, wire)
         stop = Stop(app.config.server.grace_s)
         stop.listen()
         limits = app.config.limits
@@ -63,6 +65,15 @@ async def _serve(path: Path, wire: Wire) -> int:
             return await serve_stdio(surface_of(app), wire, stop, bounds)
         finally:
             stopping.cancel()
+
+
+def _greet(app: App, path: Path, wire: Wire) -> None:
+    """One line for a person who started this by hand and would else wait in silence."""
+    if os.isatty(wire.reader):
+        tools = sum(contract.asked_about is None for contract in app.catalogue.contracts())
+        said = f"serving MCP over stdio, {tools} tool{'' if tools == 1 else 's'}, configuration {path}"
+        sys.stderr.write(f"counterfoil: {said}; stop with Ctrl-C\n")
+        sys.stderr.flush()
 
 
 async def _begin_stop(app: App, stop: Stop) -> None:

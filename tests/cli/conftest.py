@@ -61,6 +61,16 @@ def command(folder: Path, capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
+def shop(folder: Path, command: Command) -> Path:
+    """A folder in which `init --example` was run, with a ledger of its own."""
+    assert command("init", "--example").exit_code == 0
+    configuration = folder / "counterfoil.toml"
+    local = '[ledger]\nurl = "sqlite+aiosqlite:///ledger/test.db"\n'
+    configuration.write_text(configuration.read_text().replace("[principals.local]", f"{local}[principals.local]"))
+    return folder
+
+
+@pytest.fixture
 def at_terminal(folder: Path) -> Command:
     """Run a command line in a process at a terminal of its own, where a person types these lines."""
 

@@ -20,16 +20,6 @@ LIMIT_S = 30.0
 
 
 @pytest.fixture
-def shop(folder: Path, command: Command) -> Path:
-    """A folder in which `init --example` was run, with a ledger of its own."""
-    assert command("init", "--example").exit_code == 0
-    configuration = folder / "counterfoil.toml"
-    local = '[ledger]\nurl = "sqlite+aiosqlite:///ledger/test.db"\n'
-    configuration.write_text(configuration.read_text().replace("[principals.local]", f"{local}[principals.local]"))
-    return folder
-
-
-@pytest.fixture
 def automated(shop: Path) -> Path:
     """The same, where scripts may decide."""
     with (shop / "counterfoil.toml").open("a") as configuration:

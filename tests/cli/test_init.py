@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +28,14 @@ def test_init_as_json_names_the_files_and_the_command_for_a_client(folder: Path,
     answer = command("init", "--example", "--json").answer
     assert answer["written"] == ["counterfoil.toml", "example_tools.py"]
     assert answer["stdio"]["args"][-1] == str(folder / "counterfoil.toml")
+
+
+def test_the_settings_for_a_client_can_be_copied_whole(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    ran = command("init")
+    settings = json.loads(ran.out[ran.out.index("{") :])
+    server = settings["mcpServers"]["counterfoil"]
+    assert [server["command"], *server["args"][:3]] == [sys.executable, "-m", "counterfoil", "serve"]
 
 
 @pytest.mark.parametrize("there", ["counterfoil.toml", "example_tools.py"])
@@ -56,6 +66,19 @@ def test_a_module_that_is_not_there_is_left_out_and_said(folder: Path, at_termin
     ran = at_terminal("init", typed="\n\nnot_here\n")
     assert "no module not_here" in ran.out
     assert tomllib.loads((folder / "counterfoil.toml").read_text())["python"]["modules"] == []
+
+
+def test_a_place_that_cannot_be_written_is_wrong_usage(command: Command) -> None:
+    ran = command("init", "--config", "absent/counterfoil.toml")
+    assert ran.exit_code == 2
+    assert ran.err.startswith("counterfoil: cannot write absent/counterfoil.toml here: ")
+
+
+def test_the_end_of_the_input_instead_of_an_answer_writes_nothing(folder: Path, at_terminal: Command) -> None:
+    ran = at_terminal("init", typed="\x04")
+    assert ran.exit_code == 1
+    assert "nothing was typed; nothing was written" in ran.err
+    assert not (folder / "counterfoil.toml").exists()
 
 
 @pytest.mark.parametrize("name", ['a "quoted" name', "back\\slash", "tab\tand\x7f", "żółć"])

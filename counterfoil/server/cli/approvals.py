@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 
 from rich.console import RenderableType
 
-from . import render
+from ...canonical import JsonValue
+from . import following, render
 from .answer import part
 from .doors import account, explaining, opened, with_app
 from .exits import CommandError, Exit
@@ -28,6 +29,11 @@ _NOBODY: Final = (
     "a decision needs a person at a terminal, and this is none. A script may decide only where the configuration says "
     "so ([approvals] automation = true), and names what it decides with --digest"
 )
+_AFTER: Final = {
+    "approve": "Approved. A running server with this tool sends it now; without one, repeat the call or start "
+    "`counterfoil serve`.",
+    "reject": "Rejected. It will not be sent.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +48,13 @@ class Decision:
 def show_all(invocation: Invocation, *, pending_only: bool) -> int:
     """List proposals."""
 
-    async def use(app: App) -> list[Mapping[str, Any]]:
-        return [view.wire() for view in await app.runtime.approvals(pending_only=pending_only)]
+    async def use(app: App) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+        found = await app.runtime.approvals(pending_only=pending_only)
+        views: list[Mapping[str, Any]] = [view.wire() for view in found]
+        return views, [{**view, "arguments": _masked(app, view)} for view in views]
 
-    views = with_app(invocation, use)
-    Screen.of(invocation).answer({"approvals": views}, render.approvals_list(views))
+    views, shown = with_app(invocation, use)
+    Screen.of(invocation).answer({"approvals": views}, render.approvals_list(shown))
     return Exit.DONE
 
 
@@ -56,7 +64,8 @@ def show(invocation: Invocation, approval_id: str) -> int:
     async def use(app: App) -> tuple[Mapping[str, Any], bool]:
         view = await app.runtime.approval(approval_id)
         if not view.is_error:
-            Screen.of(invocation).answer(view.wire(), _panel(app, view.wire()))
+            wire = view.wire()
+            Screen.of(invocation).answer(wire, _panel(app, wire), following.commands_of_approval(wire))
         return view.wire(), view.is_error
 
     view, refused = with_app(invocation, use)
@@ -87,7 +96,8 @@ async def _decide(invocation: Invocation, approval_id: str, decision: Decision) 
         )
         if decided.is_error:
             raise _refusal(decided.wire())
-        screen.answer(decided.wire(), _panel(app, decided.wire()))
+        wire = decided.wire()
+        screen.answer(wire, _panel(app, wire), [*following.commands_of_approval(wire), _AFTER[decision.decision]])
         return Exit.DONE
 
 
@@ -105,19 +115,23 @@ def _person_or_automation(screen: Screen, app: App, shown: Mapping[str, Any], de
 
 
 def _ask(screen: Screen, app: App, shown: Mapping[str, Any], decision: Decision) -> None:
-    screen.say(_panel(app, shown))
+    screen.say(_panel(app, shown), copy=[f"digest {shown['digest']}"])
     code = str(shown["digest"])[:CODE_LENGTH]
-    typed = screen.ask(f"To {decision.decision} exactly this, type the first {CODE_LENGTH} characters of its digest: ")
+    question = f"To {decision.decision} exactly this, type the first {CODE_LENGTH} characters of its digest: "
+    typed = screen.ask(question, otherwise="nothing was decided")
     if typed.lower() != code.lower():
         raise _invalid("these are other characters; nothing was decided")
 
 
 def _panel(app: App, view: Mapping[str, Any]) -> RenderableType:
     entry = app.catalogue.get(view["tool"])
-    if entry is None:
-        return render.approval_panel(view, view["arguments"], None)
-    contract = entry.contract
-    return render.approval_panel(view, masked(view["arguments"], contract.gate.sensitive), contract.recovery_class)
+    return render.approval_panel(view, _masked(app, view), entry.contract.recovery_class if entry else None)
+
+
+def _masked(app: App, view: Mapping[str, Any]) -> JsonValue:
+    """The arguments for a person's eyes; without the tool nobody knows what is sensitive in them."""
+    entry = app.catalogue.get(view["tool"])
+    return masked(view["arguments"], entry.contract.gate.sensitive) if entry else view["arguments"]
 
 
 def _refusal(view: Mapping[str, Any]) -> CommandError:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from .exits import CommandError, Exit
 
 if TYPE_CHECKING:
     from ...canonical import JsonValue
+    from ...registry.strict_json import StrictJsonError
+
+_PLACE: Final = re.compile(r" at character (\d+)$")
 
 
 def parse_json(source: bytes, what: str) -> JsonValue:
@@ -22,9 +26,11 @@ def parse_json(source: bytes, what: str) -> JsonValue:
         return parse(source, Bounds())
     except StrictJsonError as error:
         details = {"path": error.path, "expected": error.expected, "got": error.got}
-        raise CommandError(
-            Exit.USAGE,
-            "invalid_arguments",
-            f"{what}: at {error.path or 'the top'}: expected {error.expected}, got {error.got}",
-            details,
-        ) from error
+        raise CommandError(Exit.USAGE, "invalid_arguments", f"{what}: {_said(error)}", details) from error
+
+
+def _said(error: StrictJsonError) -> str:
+    place = _PLACE.search(error.got) if error.expected == "JSON" else None
+    if place:
+        return f"expected JSON; it breaks off at character {int(place[1]) + 1}"
+    return f"at {error.path or 'the top'}: expected {error.expected}, got {error.got}"

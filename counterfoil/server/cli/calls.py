@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -17,7 +18,7 @@ from rich.text import Text
 
 from ...registry.request import KEY_MAX, CallRequest
 from ...runtime.approvals import Decider
-from . import render
+from . import following, render
 from .answer import exit_of_call, exit_of_reconcile, part, parts
 from .arguments import parse_json
 from .doors import account, with_app
@@ -27,6 +28,7 @@ from .ports import App, View
 from .screen import Screen
 
 RUN_PREFIX = "run_"
+APPROVAL_PREFIX = "apr_"
 
 
 class Resolution(StrEnum):
@@ -114,10 +116,11 @@ def call(invocation: Invocation, name: str, arguments: str, options: CallOptions
 
 def status(invocation: Invocation, call_id: str | None, wait_s: float) -> int:
     """Show one call, or what is open."""
+    _refuse_approvals(call_id)
 
     async def use(app: App) -> Exit:
         view = await app.runtime.status(app.local, **_named(call_id), wait_s=wait_s)
-        wire = await _shown(app, invocation, view, _one if call_id else _open)
+        wire = await _shown(app, invocation, view, partial(_one, asked=call_id) if call_id else _open)
         if view.is_error:
             return Exit.NO
         return exit_of_call(wire) if call_id else Exit.DONE
@@ -128,6 +131,7 @@ def status(invocation: Invocation, call_id: str | None, wait_s: float) -> int:
 def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
     """Ask the probe, or record a person's word."""
     word.check()
+    _refuse_approvals(call_id)
     output = None if word.output is None else parse_json(word.output.encode("utf-8", "surrogateescape"), "--output")
 
     async def use(app: App) -> Exit:
@@ -141,7 +145,7 @@ def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
             then=word.then,
             person=Decider(account(), "same_user", "cli") if word.resolution else None,
         )
-        wire = await _shown(app, invocation, view, render.call_panel)
+        wire = await _shown(app, invocation, view, partial(render.call_panel, asked=call_id))
         return exit_of_reconcile(wire, refused=view.is_error)
 
     return with_app(invocation, use)
@@ -152,7 +156,7 @@ async def _shown(
 ) -> Mapping[str, Any]:
     """Print a view; only then do the calls whose end it shows count as delivered."""
     wire = view.wire()
-    Screen.of(invocation).answer(wire, draw(wire))
+    Screen.of(invocation).answer(wire, draw(wire), following.commands_of_call(wire))
     if view.delivers:
         await app.runtime.delivered(view.delivers, app.local)
     return wire
@@ -164,8 +168,13 @@ def _named(identity: str | None) -> dict[str, str | None]:
     return {"call_id": identity, "run_id": None}
 
 
-def _one(view: Mapping[str, Any]) -> RenderableType:
-    shown: list[RenderableType] = [render.call_panel(view)]
+def _refuse_approvals(identity: str | None) -> None:
+    if identity and identity.startswith(APPROVAL_PREFIX):
+        raise usage(f"approvals are shown by: counterfoil approvals show {identity}")
+
+
+def _one(view: Mapping[str, Any], asked: str) -> RenderableType:
+    shown: list[RenderableType] = [render.call_panel(view, asked)]
     if events := parts(view, "events"):
         shown.append(render.timeline(events))
     if view.get("more"):

@@ -84,7 +84,9 @@ def _tests(app: Tools) -> list[PolicyTest]:
 
 
 def _report(path: str, checked: Checked) -> RenderableType:
-    parts: list[RenderableType] = [Text(visible(path), style="dim"), render.tools_table(checked.tools), Text("")]
+    parts: list[RenderableType] = [Text(visible(path), style="dim")]
+    if checked.tools or checked.ok:  # where a module is broken, nobody knows which tools there are
+        parts += [render.tools_table(checked.tools), Text("")]
     for finding in checked.findings:
         wrong = finding["severity"] == "error"
         rule = f" ({finding['rule_id']})" if finding["rule_id"] else ""

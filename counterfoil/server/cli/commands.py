@@ -134,13 +134,13 @@ def reconcile(
     return calls.reconcile(context.obj, call_id, word)
 
 
-@tools_app.command("list")
+@tools_app.command("list", epilog=EVERYWHERE)
 def tools_list(context: typer.Context) -> int:
     """Every registered tool."""
     return tools.show_all(context.obj)
 
 
-@tools_app.command("search")
+@tools_app.command("search", epilog=EVERYWHERE)
 def tools_search(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="What you want to do, in your words.")],
@@ -150,13 +150,13 @@ def tools_search(
     return tools.search(context.obj, query, limit)
 
 
-@tools_app.command("show")
+@tools_app.command("show", epilog=EVERYWHERE)
 def tools_show(context: typer.Context, name: Annotated[str, typer.Argument(help="A tool.")]) -> int:
     """One tool: its contract and schemas."""
     return tools.show(context.obj, name)
 
 
-@approvals_app.command("list")
+@approvals_app.command("list", epilog=EVERYWHERE)
 def approvals_list(
     context: typer.Context,
     everything: Annotated[bool, typer.Option("--all", help="Decided ones too.")] = False,  # noqa: FBT002
@@ -165,25 +165,25 @@ def approvals_list(
     return approvals.show_all(context.obj, pending_only=not everything)
 
 
-@approvals_app.command("show")
+@approvals_app.command("show", epilog=EVERYWHERE)
 def approvals_show(context: typer.Context, approval_id: ApprovalId) -> int:
     """One proposal, exactly."""
     return approvals.show(context.obj, approval_id)
 
 
-@approvals_app.command("approve")
+@approvals_app.command("approve", epilog=EVERYWHERE)
 def approvals_approve(context: typer.Context, approval_id: ApprovalId, digest: Digest = None, note: Note = None) -> int:
     """Let this exact proposal be sent, once."""
     return approvals.decide(context.obj, approval_id, approvals.Decision("approve", digest, note))
 
 
-@approvals_app.command("reject")
+@approvals_app.command("reject", epilog=EVERYWHERE)
 def approvals_reject(context: typer.Context, approval_id: ApprovalId, digest: Digest = None, note: Note = None) -> int:
     """Refuse this proposal."""
     return approvals.decide(context.obj, approval_id, approvals.Decision("reject", digest, note))
 
 
-@ledger_app.command("verify")
+@ledger_app.command("verify", epilog=EVERYWHERE)
 def ledger_verify(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="An export; without one, this ledger.")] = None,
@@ -192,25 +192,25 @@ def ledger_verify(
     return ledger_commands.verify(context.obj, file)
 
 
-@ledger_app.command("check")
+@ledger_app.command("check", epilog=EVERYWHERE)
 def ledger_check(context: typer.Context) -> int:
     """Check that the current state is what the events say."""
     return ledger_commands.check(context.obj)
 
 
-@ledger_app.command("export")
+@ledger_app.command("export", epilog=EVERYWHERE)
 def ledger_export(context: typer.Context) -> int:
     """Write every event to stdout, as JSON Lines."""
     return ledger_commands.export(context.obj)
 
 
-@ledger_app.command("stats")
+@ledger_app.command("stats", epilog=EVERYWHERE)
 def ledger_stats(context: typer.Context) -> int:
     """Counts and sizes."""
     return ledger_commands.stats(context.obj)
 
 
-@ledger_app.command("backup")
+@ledger_app.command("backup", epilog=EVERYWHERE)
 def ledger_backup(
     context: typer.Context, path: Annotated[Path, typer.Argument(help="A file that is not there yet.")]
 ) -> int:
@@ -218,7 +218,7 @@ def ledger_backup(
     return ledger_commands.backup(context.obj, path)
 
 
-@ledger_app.command("migrate")
+@ledger_app.command("migrate", epilog=EVERYWHERE)
 def ledger_migrate(context: typer.Context) -> int:
     """Bring an older ledger to this version."""
     return ledger_commands.migrate(context.obj)

@@ -14,13 +14,14 @@ from typing import Final
 from rich.console import Group
 from rich.text import Text
 
-from .exits import CommandError, Exit
+from .exits import CommandError, Exit, usage
 from .invocation import Invocation
 from .screen import Screen
 
 CONFIGURATION: Final = "counterfoil.toml"
 EXAMPLE: Final = "example_tools"
 _STARTER: Final = "counterfoil.server.cli.starter"
+_NOTHING: Final = "nothing was written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,12 @@ def init(invocation: Invocation, *, example: bool, force: bool) -> int:
     if example:
         written[module_file] = _starter(f"{EXAMPLE}.py")
     for path, text in written.items():
-        path.write_text(text, encoding="utf-8")
+        _write(path, text)
     command = stdio_command(target)
     screen.answer(
         {"ok": True, "written": [str(path) for path in written], "stdio": command},
-        _next_steps(list(written), command, example=example),
+        _next_steps(list(written), example=example),
+        json.dumps({"mcpServers": {"counterfoil": command}}, indent=2).splitlines(),
     )
     return Exit.DONE
 
@@ -81,6 +83,13 @@ def _starter(name: str) -> str:
     return files(_STARTER).joinpath(name).read_text(encoding="utf-8")
 
 
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise usage(f"cannot write {path} here: {error.strerror or error}") from error
+
+
 def _refuse_to_overwrite(paths: list[Path], *, force: bool) -> None:
     there = [str(path) for path in paths if path.exists()]
     if there and not force:
@@ -98,11 +107,11 @@ def _assumed(*, example: bool) -> Answers:
 
 def _asked(screen: Screen, folder: Path, *, example: bool) -> Answers:
     assumed = _assumed(example=example)
-    name = screen.ask(f"A name for this server [{assumed.name}]: ") or assumed.name
-    subject = screen.ask(f"Who are you to it [{assumed.subject}]: ") or assumed.subject
+    name = screen.ask(f"A name for this server [{assumed.name}]: ", otherwise=_NOTHING) or assumed.name
+    subject = screen.ask(f"Who are you to it [{assumed.subject}]: ", otherwise=_NOTHING) or assumed.subject
     if example:
         return Answers(name, subject, assumed.modules)
-    module = screen.ask("A Python module with your tools, if there is one here [none]: ")
+    module = screen.ask("A Python module with your tools, if there is one here [none]: ", otherwise=_NOTHING)
     if module and not _is_there(folder, module):
         screen.say(f"There is no module {module} here yet: add it to [python] modules once it is.")
         module = ""
@@ -114,12 +123,11 @@ def _is_there(folder: Path, module: str) -> bool:
     return base.with_suffix(".py").is_file() or base.is_dir()
 
 
-def _next_steps(written: list[Path], command: dict[str, object], *, example: bool) -> Group:
+def _next_steps(written: list[Path], *, example: bool) -> Group:
     call = """counterfoil call shop_order '{"order_id": "ord_1"}'""" if example else "counterfoil tools list"
     return Group(
         Text(f"Wrote {' and '.join(map(str, written))}. Next:"),
         Text("  counterfoil check", style="bold"),
         Text(f"  {call}", style="bold"),
         Text("\nFor an MCP client (stdio):"),
-        Text(json.dumps({"mcpServers": {"counterfoil": command}}, indent=2), style="cyan"),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -20,7 +20,11 @@ from .screen import Screen
 from .visible import visible
 
 if TYPE_CHECKING:
-    from ...ledger.verify import VerifyReport
+    from ...ledger.stats import Stats
+    from ...ledger.verify import Problem, VerifyReport
+
+SHOWN: Final = 20
+"""How many problems a person is shown; `--json` has more."""
 
 
 def verify(invocation: Invocation, export_file: Path | None) -> int:
@@ -33,11 +37,28 @@ def verify(invocation: Invocation, export_file: Path | None) -> int:
     else:
         report = _of_export(export_file, verify_export)
     problems = [asdict(problem) for problem in report.problems]
-    lines = [f"{item['run_id']} at {item['seq']}: {item['what']}" for item in problems]
-    answer = {"ok": report.ok, "events": report.events, "runs": report.runs, "problems": problems}
-    said = f"{report.events} events in {report.runs} chains: {'every link holds' if report.ok else 'damaged'}"
-    Screen.of(invocation).answer(answer, _report(said, lines))
+    answer = {
+        "ok": report.ok,
+        "events": report.events,
+        "runs": report.runs,
+        "problems": problems,
+        "omitted": report.omitted,
+    }
+    Screen.of(invocation).answer(answer, _verified(report, export_file))
     return Exit.DONE if report.ok else Exit.NO
+
+
+def _verified(report: VerifyReport, export_file: Path | None) -> RenderableType:
+    if export_file is not None and report.problems and not report.events:
+        return Text(visible(f"{export_file} is no export: {report.problems[0].what}"), style="red")
+    said = f"{report.events} events in {report.runs} chains: {'every link holds' if report.ok else 'damaged'}"
+    return _report(said, [_problem_line(problem) for problem in report.problems], report.omitted)
+
+
+def _problem_line(problem: Problem) -> str:
+    if problem.run_id is None:
+        return problem.what
+    return f"{problem.run_id}{'' if problem.seq is None else f' at {problem.seq}'}: {problem.what}"
 
 
 def _of_export(file: Path, verify_export: Callable[[BinaryIO], VerifyReport]) -> VerifyReport:
@@ -79,9 +100,20 @@ def stats(invocation: Invocation) -> int:
     measured = explaining(lambda: measure(path))
     oldest = measured.oldest_open
     figures = {**asdict(measured), "oldest_open": None if oldest is None else oldest._asdict()}
-    shown = render.facts((name, _figure(value)) for name, value in figures.items())
-    Screen.of(invocation).answer(figures, shown)
+    Screen.of(invocation).answer(figures, render.facts(_figures(measured)))
     return Exit.DONE
+
+
+def _figures(measured: Stats) -> Iterator[tuple[str, object]]:
+    """Each figure on a line of its own; sizes in bytes, times as the events have them."""
+    from ...ledger.chain import rfc3339  # noqa: PLC0415
+
+    for name, value in asdict(measured).items():
+        if name not in {"calls", "oldest_open"}:
+            yield name, value
+    yield from ((f"calls {state}", count) for state, count in measured.calls.items())
+    if oldest := measured.oldest_open:
+        yield "oldest open", f"{oldest.call_id}, {oldest.state}, since {rfc3339(oldest.created_at)}"
 
 
 def backup(invocation: Invocation, target: Path) -> int:
@@ -123,10 +155,8 @@ def _path(invocation: Invocation) -> Path:
     return path
 
 
-def _figure(value: object) -> object:
-    return render.data(cast("object", value)) if isinstance(value, dict) else value
-
-
-def _report(said: str, problems: list[str]) -> RenderableType:
-    lines = [Text(visible(problem), style="red") for problem in problems]
+def _report(said: str, problems: list[str], omitted: int = 0) -> RenderableType:
+    lines = [Text(visible(problem), style="red") for problem in problems[:SHOWN]]
+    if rest := len(problems[SHOWN:]) + omitted:
+        lines.append(Text(f"and {rest} more", style="red"))
     return Group(Text(said, style="red" if problems else "green"), *lines)

@@ -5,6 +5,7 @@ These take the wire form of a view, so that a person and a program are shown the
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -14,6 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from . import following
 from .answer import View, part
 from .visible import visible, visible_json
 
@@ -31,6 +33,8 @@ _UNTOLD: Final = frozenset(
         *("commitment", "args_digest", "output", "expires_at", "execute_until", "client", "route"),  # `--json` has them
     }
 )
+_LINE: Final = 200
+"""How much of the arguments a list shows."""
 _LONG_HEX: Final = re.compile(r"([0-9a-f]{8})[0-9a-f]{24,}")
 
 
@@ -65,8 +69,8 @@ def headed(heading: str, text: str) -> Table:
     return grid
 
 
-def call_panel(view: View) -> RenderableType:
-    """One call: where it is, what came of it, and what can be done next."""
+def call_panel(view: View, asked: str | None = None) -> RenderableType:
+    """One call: where it is, what came of it, and what can be done next; `asked` names what is not there."""
     if view.get("dry_run"):
         return _dry_run_panel(view)
     parts: list[RenderableType] = [
@@ -83,7 +87,7 @@ def call_panel(view: View) -> RenderableType:
                 ("error", _error_line(view.get("error"))),
                 ("approval", _approval_line(view.get("approval"))),
                 ("evidence", _evidence_line(part(view, "evidence"))),
-                ("next", _next_line(view.get("next"))),
+                ("next", _text(following.text_of(view))),
             ]
         )
     ]
@@ -91,9 +95,8 @@ def call_panel(view: View) -> RenderableType:
         parts += [Text("output", style="dim"), data(view["output"])]
     if view.get("truncated"):
         parts += [Text("output is larger than shown", style="dim"), data(view["truncated"])]
-    title = f"{view.get('tool')} {view.get('version') or ''}".strip()
-    subtitle = Text(visible(str(view["call_id"]))) if view.get("call_id") else None
-    return Panel(Group(*parts), title=Text(visible(title)), subtitle=subtitle, expand=False)
+    title = f"{view.get('tool') or asked or 'call'} {view.get('version') or ''}".strip()
+    return Panel(Group(*parts), title=Text(visible(title)), expand=False)
 
 
 def _dry_run_panel(view: View) -> RenderableType:
@@ -109,7 +112,7 @@ def _dry_run_panel(view: View) -> RenderableType:
 def _error_line(error: View | None) -> Text | None:
     if not error:
         return None
-    return Text(f"{visible(str(error.get('code')))}: {visible(str(error.get('message')))}", style="red")
+    return Text(following.error_text(error), style="red")
 
 
 def _approval_line(approval: View | None) -> Text | None:
@@ -123,8 +126,8 @@ def _evidence_line(evidence: View) -> Text | None:
     return Text(visible(", ".join(f"{name} {value}" for name, value in known.items()))) if known else None
 
 
-def _next_line(following: View | None) -> Text | None:
-    return Text(visible(str(following.get("text")))) if following else None
+def _text(said: str | None) -> Text | None:
+    return Text(said) if said else None
 
 
 def timeline(events: Iterable[View]) -> Table:
@@ -149,7 +152,7 @@ def _brief(content: View) -> str:
 
 
 def approvals_list(views: Iterable[View]) -> RenderableType:
-    """What waits for a decision, two lines each, so that an id can be copied whole at any width."""
+    """What waits for a decision, its id on a first short line, so that an id can be copied whole at any width."""
     lines = [line for view in views for line in _approval_lines(view)]
     return Group(*lines) if lines else Text("Nothing waits for a decision.")
 
@@ -161,6 +164,13 @@ def _approval_lines(view: View) -> Iterable[Text]:
         f"  asked by {view.get('requester')}, needs {view.get('assurance')}, expires {_second(view.get('expires_at'))}"
     )
     yield Text(visible(asked), style="dim")
+    if view.get("arguments") is not None:
+        yield Text(f"  {_shortened(view['arguments'])}")
+
+
+def _shortened(arguments: object) -> str:
+    text = visible(json.dumps(arguments, ensure_ascii=False, sort_keys=True))
+    return text if len(text) <= _LINE else f"{text[:_LINE]}…"
 
 
 def _second(at: object) -> str:
@@ -187,7 +197,6 @@ def approval_panel(view: View, arguments: object, recovery: str | None) -> Rende
                 f"by {decided.get('by')}, {decided.get('strength')}, via {decided.get('via')}" if decided else None,
             ),
             ("note", decided.get("note")),
-            ("digest", view.get("digest")),
         ]
     )
     parts: list[RenderableType] = [shown, Text("arguments", style="dim"), data(arguments)]

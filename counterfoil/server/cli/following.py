@@ -1,0 +1,80 @@
+"""What a person can type next: the commands that belong to a view's next step, and its words for a person. Pure.
+
+A view names base tools, as a model calls them; here each has its command. These lines are printed as they are, outside
+every box, so that they can be copied whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from .answer import View, part
+from .visible import visible
+
+_TEXTS: Final = {
+    "confirm": "A person decides it in a terminal, with the commands below.",
+    "reconcile": "Find out what became of it, with the commands below. Do not repeat it in other words.",
+}
+
+
+def text_of(view: View) -> str | None:
+    """The next step in words, without the names of base tools."""
+    following = part(view, "next")
+    if not following:
+        return None
+    own = part(view, "approval").get("assurance") == "second_person"
+    said = None if own else _TEXTS.get(str(following.get("tool")))
+    return visible(said or str(following.get("text")))
+
+
+def error_text(error: View) -> str:
+    """An error's code and message, with a command in the place of the base tool that searches."""
+    message = str(error.get("message"))
+    if error.get("code") == "unknown_tool":
+        message = message.replace("Use tool_search to find tools.", "See: counterfoil tools list")
+    return visible(f"{error.get('code')}: {message}")
+
+
+def commands_of_call(view: View) -> Sequence[str]:
+    """What to type after a call was shown; the call's own id is always among it."""
+    call_id = view.get("call_id")
+    lines = list(_commands_of_step(part(view, "next")))
+    if call_id and not any(str(call_id) in line for line in lines):
+        lines.append(f"counterfoil status {call_id}")
+    return [visible(line) for line in lines]
+
+
+def commands_of_approval(view: View) -> Sequence[str]:
+    """What to type after a proposal was shown: its digest whole, and how to decide it while that can be done."""
+    identity = view.get("approval_id")
+    lines = [f"digest {view.get('digest')}"]
+    if view.get("state") == "pending":
+        lines += [f"counterfoil approvals approve {identity}", f"counterfoil approvals reject {identity}"]
+    lines.append(f"counterfoil status {view.get('call_id')}")
+    return [visible(line) for line in lines]
+
+
+def _commands_of_step(step: View) -> Sequence[str]:
+    """The commands that do what this step's base tool does."""
+    arguments = part(step, "arguments")
+    call_id = str(arguments.get("call_id") or "")
+    match step.get("tool"):
+        case "confirm":
+            identity = arguments.get("approval_id")
+            return [f"counterfoil approvals show {identity}", f"counterfoil approvals approve {identity}"]
+        case "reconcile":
+            said = "--resolution happened --evidence 'HOW YOU KNOW'"
+            return [f"counterfoil reconcile {call_id}", f"counterfoil reconcile {call_id} {said}"]
+        case "status":
+            return [f"counterfoil status {call_id}".rstrip()]
+        case "tool_search":
+            return [f"counterfoil tools search {shlex.quote(str(arguments.get('query') or 'WORDS'))}"]
+        case "tool_call":
+            given = arguments.get("arguments")
+            shown = "JSON" if given is None else shlex.quote(json.dumps(given))
+            return [f"counterfoil call {arguments.get('name')} {shown}"]
+        case _:
+            return []

@@ -1,0 +1,67 @@
+"""What a person can do at the prompt of a decision beside answering it: leave, at once and with nothing decided."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., Any]
+LIMIT_S = 30.0
+REFUND = '{"order_id": "ord_1", "amount": 20}'
+
+
+@pytest.fixture
+def approval(shop: Path, command: Command) -> dict[str, Any]:
+    """A proposal that waits."""
+    assert shop.exists()
+    waiting: dict[str, Any] = command("call", "shop_refund", REFUND, "--json").answer["approval"]
+    return waiting
+
+
+def left(folder: Path, approval_id: str, leave: Callable[[subprocess.Popen[bytes], int], None]) -> tuple[int, str]:
+    """The exit code and stderr of a decision that is left once its prompt is there."""
+    person, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "counterfoil", "approvals", "approve", approval_id],
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            shown = b""
+            while b"its digest: " not in b" ".join(shown.split()) + b" ":
+                more = os.read(process.stdout.fileno(), 4096)
+                assert more, process.stderr.read()
+                shown += more
+            leave(process, person)
+            return process.wait(LIMIT_S), process.stderr.read().decode()
+        finally:
+            process.kill()
+            os.close(person)
+            os.close(terminal)
+
+
+def test_one_ctrl_c_ends_the_prompt_and_decides_nothing(
+    folder: Path, command: Command, approval: dict[str, Any]
+) -> None:
+    code, said = left(folder, approval["approval_id"], lambda process, _: process.send_signal(signal.SIGINT))
+    assert (code, said) == (130, "counterfoil: nothing was decided\n")
+    assert command("approvals", "show", approval["approval_id"], "--json").answer["state"] == "pending"
+
+
+def test_the_end_of_the_input_decides_nothing(folder: Path, command: Command, approval: dict[str, Any]) -> None:
+    code, said = left(folder, approval["approval_id"], lambda _, person: os.write(person, b"\x04") and None)
+    assert (code, said) == (1, "counterfoil: nothing was typed; nothing was decided\n")
+    assert command("approvals", "show", approval["approval_id"], "--json").answer["state"] == "pending"
