@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sqlalchemy import bindparam, func, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy import bindparam, func, select
 
 from ..canonical import JsonObject
 from .admission import (
@@ -33,6 +32,7 @@ from .admission import (
     take_leases,
 )
 from .bookkeeping import Delivery, mark_delivered
+from .budgeting import Charge, OverBudget, afford
 from .events import EventType
 from .evidence import answering, earlier_unknown
 from .rows import (
@@ -50,19 +50,7 @@ from .rows import (
 from .sealing import Sealed, store
 from .sql import Count, Fact, Sql, change, fetch, one
 from .states import CallState, Move
-from .tables import budgets, calls
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """What a call takes from one budget; `limit` and `amount` in the budget's own unit, cost in millionths."""
-
-    scope: str
-    kind: str
-    window_start: int
-    amount: int
-    limit: int
-    resets_at: int | None
+from .tables import calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +70,6 @@ class Dispatched:
     """T1 is made; the adapter may be called once."""
 
     row: CallRow
-
-
-@dataclass(frozen=True, slots=True)
-class OverBudget:
-    """A budget has not enough left."""
-
-    charge: Charge
-    used: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +95,6 @@ class LateFound:
 
 NotDispatched: TypeAlias = LateFound | Duplicate | Unresolved | Busy | OverBudget | OwnerLapsed | ApprovalGone | Moved
 
-_USED: Sql[Count] = Sql(
-    select(budgets.c.used).where(
-        budgets.c.scope == bindparam("scope"),
-        budgets.c.kind == bindparam("kind"),
-        budgets.c.window_start == bindparam("window_start"),
-    ),
-    Count,
-)
 SINCE: Sql[Count] = Sql(
     select(func.count())
     .select_from(calls)
@@ -135,21 +107,6 @@ SINCE: Sql[Count] = Sql(
         calls.c.dispatched_at.is_not(None),
     ),
     Count,
-)
-_spend = upsert(budgets).values({name: bindparam(name) for name in ("scope", "kind", "window_start", "used")})
-_SPEND: Sql[Any] = Sql(
-    _spend.on_conflict_do_update(
-        index_elements=["scope", "kind", "window_start"], set_={"used": budgets.c.used + _spend.excluded.used}
-    )
-)
-_GIVE_BACK: Sql[Any] = Sql(
-    update(budgets)
-    .where(
-        budgets.c.scope == bindparam("of_scope"),
-        budgets.c.kind == bindparam("of_kind"),
-        budgets.c.window_start == bindparam("of_window"),
-    )
-    .values(used=budgets.c.used - bindparam("amount"))
 )
 
 
@@ -168,7 +125,7 @@ def dispatch_new(
     yield from mark_delivered(attempt.deliveries)
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
-    stop = (yield from look(who, row.resource_keys)) or (yield from _afford(attempt.charges))
+    stop = (yield from look(who, row.resource_keys)) or (yield from afford(attempt.charges))
     if stop is not None:
         return stop
     yield from store(arguments)
@@ -213,7 +170,7 @@ def dispatch_queued(
     if stop is None and digest is not None and approval is None:
         stop = ApprovalGone((yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")))
     stop = stop or (yield from _in_the_way(row, siblings=siblings))
-    stop = stop or (yield from _afford(attempt.charges if row.generation == 0 else ()))
+    stop = stop or (yield from afford(attempt.charges if row.generation == 0 else ()))
     if stop is not None:
         return stop
     if approval is not None and approval.state == "approved":
@@ -326,26 +283,6 @@ def _kept(approval: ApprovalRow) -> dict[str, Any]:
         name: getattr(approval, name)
         for name in ("state", "execute_until", "decided_at", "decided_by", "strength", "via", "note", "superseded_by")
     }
-
-
-def _afford(charges: Sequence[Charge]) -> Fact[OverBudget | None]:
-    for charge in charges:
-        found = yield from one(_USED, scope=charge.scope, kind=charge.kind, window_start=charge.window_start)
-        used = found.n if found else 0
-        if used + charge.amount > charge.limit:
-            return OverBudget(charge, used)
-    for charge in charges:
-        yield from change(
-            _SPEND, scope=charge.scope, kind=charge.kind, window_start=charge.window_start, used=charge.amount
-        )
-    return None
-
-
-def give_back(charge: Charge, amount: int) -> Fact[None]:
-    """Return what was reserved and not used."""
-    yield from change(
-        _GIVE_BACK, of_scope=charge.scope, of_kind=charge.kind, of_window=charge.window_start, amount=amount
-    )
 
 
 def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:

@@ -16,7 +16,7 @@ from ..canonical import JsonObject
 from .admission import Duplicate, Neighbours, bind_key, find_duplicate, keep_key, start_retention, take_leases
 from .approvals import revoke
 from .bookkeeping import Delivery, mark_delivered
-from .dispatching import Charge, give_back
+from .budgeting import Charge, give_back
 from .events import EventType
 from .evidence import HAPPENED, answering, contradicts, earlier_unknown
 from .rows import (

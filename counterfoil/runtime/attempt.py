@@ -26,6 +26,10 @@ class LeaseLostError(CallStoppedError):
     """The attempt is no longer this process's to make."""
 
 
+class StoppedLateError(CallStoppedError):
+    """The call must stop, but an earlier guard of this attempt let it pass: what it did since is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crossing:
     """What to call, with what, for how long."""
@@ -97,12 +101,17 @@ def gave_up(contract: Contract, message: str, reason: str) -> Outcome[Any]:
 
 
 def raised(contract: Contract, error: BaseException) -> Outcome[Any]:
-    """A handler raised: a read has failed, of anything else nobody knows; only `guard()` knows that nothing left."""
+    """A handler raised: a read has failed, of anything else nobody knows; only its first `guard()` knows better.
+
+    That one is meant to come right before the effect; after one that let it pass, the tool may have acted.
+    """
     if isinstance(error, LeaseLostError):
         return Outcome.unavailable(str(error))
-    if isinstance(error, CallStoppedError):
+    if isinstance(error, CallStoppedError) and not isinstance(error, StoppedLateError):
         return Outcome(OutcomeClass.PERMANENT_FAILURE, message=str(error), sent=Sent.NO, code=ErrorCode.CANCELLED)
     message = f"{type(error).__name__}: {text_of(error)}"
+    if isinstance(error, StoppedLateError):
+        message = "It was told to stop after a guard had let it act; whether it did is not known."
     if not contract.is_read:
         return Outcome(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN, details={"reason": "raised"})
     if isinstance(error, TimeoutError | ConnectionError):

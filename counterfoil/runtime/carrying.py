@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..ledger.admission import owner_lives
 from ..ledger.bookkeeping import end_handler
-from ..ledger.errors import CannotRecordError, LedgerError
+from ..ledger.errors import CannotRecordError, LedgerError, Reason
 from ..ledger.rows import CallRow, get_call
 from ..ledger.sealing import Sealed
 from ..ledger.settling import Settled, Settlement, SettleResult, settle
@@ -25,7 +25,7 @@ from ..registry.adapter import Call, CallStoppedError
 from ..registry.outcome import Outcome
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import OutcomeClass, Sent
-from .attempt import Crossing, LeaseLostError, Running
+from .attempt import Crossing, LeaseLostError, Running, StoppedLateError
 from .capacity import Slot
 from .case import Case
 from .clock import MICROSECOND, micros
@@ -36,6 +36,8 @@ from .settlement import Result, settlement_of
 log = logging.getLogger("counterfoil.runtime")
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
+GONE: Final = frozenset({Reason.CLOSED, Reason.WRITER_DEAD})
+"""Why trying again is in vain: this process's ledger has ended, and recovery has the rest."""
 
 
 class Carrier:
@@ -50,6 +52,7 @@ class Carrier:
         known = case.known
         timeout_s = known.contract.limits.timeout_s
         self._parts.crossed.add(case.call_id)
+        case.guarded = False
         call = self._call(case, timeout_s)
         case.running = Running(
             Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s)
@@ -85,7 +88,7 @@ class Carrier:
         if row is None or row.dispatched_at is None or self._parts.clock.now() < row.dispatched_at + patience:
             return False
         try:
-            await self._guard(case)
+            await self._check_lease(case)
         except CallStoppedError:
             return True
         return False
@@ -126,6 +129,8 @@ class Carrier:
             try:
                 return await self._parts.ledger.record(fact)
             except CannotRecordError as error:
+                if error.reason in GONE:
+                    raise
                 case.waits_for_ledger = True
                 case.nudged.set()
                 log.warning("cannot record the outcome of %s yet (%s); keeping it", case.call_id, error.reason)
@@ -138,10 +143,14 @@ class Carrier:
         while True:
             await asyncio.sleep(pause)
             try:
-                return await self._parts.ledger.record(fact)
+                await self._parts.ledger.record(fact)
             except CannotRecordError as error:
+                if error.reason in GONE:
+                    return
                 log.warning("cannot record a fact about %s yet (%s); keeping it", call_id, error.reason)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
+            else:
+                return
 
     async def _settle(
         self, case: Case, row: CallRow, settlement: Settlement, *, retry_at: int | None, handler_ended: bool
@@ -210,6 +219,16 @@ class Carrier:
         )
 
     async def _guard(self, case: Case) -> None:
+        """Let the tool act, once it is certain that the call is still this attempt's and nobody asked it to stop."""
+        try:
+            await self._check_lease(case)
+        except CallStoppedError as error:
+            if case.guarded:
+                raise StoppedLateError(str(error)) from None
+            raise
+        case.guarded = True
+
+    async def _check_lease(self, case: Case) -> None:
         row = case.row
         if row is None:
             return

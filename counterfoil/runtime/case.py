@@ -43,7 +43,7 @@ class Case:
     `row` is the call's last known row, None before its first record. `listeners` counts the requests that wait for
     it. `progress` are their sinks. `asked_about` is, for a probe, the call that it asks about.
     `joined` says that `row` is another call's, which this request takes part in, `joining` that it
-    may be about to.
+    may be about to. `guarded` says that a guard of the running attempt has let its tool act.
     """
 
     call_id: str
@@ -64,6 +64,7 @@ class Case:
     gone: bool = False
     joined: bool = False
     joining: str | None = None
+    guarded: bool = False
 
     @property
     def known(self) -> Admitted:

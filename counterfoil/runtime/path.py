@@ -171,7 +171,9 @@ class CallPath:
         except RefusedError as error:
             if error.reason.code is not ErrorCode.CANNOT_RECORD:
                 raise
-            return refused_view(case.known.contract.name, error.reason, effect="read", sent="unknown")
+            withheld = "It was read, but the ledger cannot record that now, so the answer is withheld. Ask again later."
+            reason = replace(error.reason, message=withheld)
+            return refused_view(case.known.contract.name, reason, effect="read", sent="unknown")
         finally:
             if case.row is None or case.row.state == CallState.SETTLED:
                 self._parts.crossed.discard(case.call_id)

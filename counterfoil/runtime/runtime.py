@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from ..ledger.admission import Relation
 from ..ledger.approving import join_key
-from ..ledger.bookkeeping import Delivery, close_request, mark_delivered, open_request, request_cancel
+from ..ledger.bookkeeping import open_request, request_cancel
 from ..ledger.errors import CannotRecordError, DamagedChainError, LedgerError
-from ..ledger.recovering import attempt_again
+from ..ledger.recovering import attempt_again, claim
 from ..ledger.rows import ApprovalRow, CallRow
 from ..ledger.states import CallState
 from ..registry.contract import Contract
@@ -32,20 +32,18 @@ from .desk import Desk
 from .following import Follower
 from .parts import Parts
 from .path import CallPath, key_conflict, principal_of
+from .receipts import Receipts
 from .reconciling import Reconciler
 from .refusal import Reason, RefusedError, refuse
 from .refusing import NO_FAILURE, Refusals
 from .sending import CallerGoneError, IsDuplicateError, Sender
 from .sweeping import Doors, Sweeper
-from .tasks import Tasks, log_fault
+from .tasks import Tasks, either, log_fault
 from .viewing import Viewer, refused_view
 from .views import CallView
 from .watchdog import Watchdog
 
 log = logging.getLogger("counterfoil.runtime")
-FLUSH_S: Final = 0.05
-UNWRITTEN_S: Final = 5.0
-"""How long an answer may be on its way to the transport before it counts as lost."""
 LONGEST_TICK_S: Final = 1.0
 
 
@@ -66,8 +64,7 @@ class Runtime(Desk):
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
         self._watchdog = Watchdog(self._on_the_loop)
         self._unsound: set[str] = set()  # calls whose record is damaged: the sweep would take them up for ever
-        self._unwritten: dict[str, asyncio.TimerHandle] = {}
-        self._flushing: asyncio.TimerHandle | None = None
+        self._receipts = Receipts(parts, self._tasks.spawn, self._carrier.keep)
         self._ticker: asyncio.Task[None] | None = None
         super().__init__(parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on)
 
@@ -101,7 +98,7 @@ class Runtime(Desk):
         await self._tasks.drain(max(0.0, self._grace_ends - self._parts.clock.monotonic()))
         await self._tasks.cancel()
         try:
-            await self._flush()
+            await self._receipts.flush()
         except CannotRecordError as error:
             log.warning("the last deliveries were not recorded: %s", error)
         return not self._parts.crossed and not self._parts.handlers
@@ -125,13 +122,13 @@ class Runtime(Desk):
             self._note_gone(case)
             self._close_request(case)
             if case.row is None:
-                self._record_closed(case.joining or case.call_id)  # its T1, or its joining, may be on its way
+                self._receipts.closed(case.joining or case.call_id)  # its T1, or its joining, may be on its way
             raise
         if view.state is CallState.AWAITING_APPROVAL and request.wait_given and request.wait_s and view.call_id:
             row = await self._follower.until_still(view.call_id, request.wait_s)
             view = view if row is None else await self._viewer.view(row, replayed=view.replayed)
         for call_id in view.delivers:
-            self._expect_delivery(call_id)
+            self._receipts.expect(call_id)
         if not view.delivers:
             case.listeners = 0
             self._close_request(case)
@@ -140,35 +137,7 @@ class Runtime(Desk):
     async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:
         """A view of these calls' settled state was written to the transport for their subject."""
         del principal  # only its own calls are ever shown to it as settled
-        at = self._parts.clock.now()
-        for call_id in call_ids:
-            if (timer := self._unwritten.pop(call_id, None)) is not None:
-                timer.cancel()
-        self._parts.deliveries.extend(Delivery(call_id, at) for call_id in call_ids)
-        if call_ids and self._flushing is None:
-            loop = asyncio.get_running_loop()
-            self._flushing = loop.call_later(FLUSH_S, self._flush_soon)
-
-    def _expect_delivery(self, call_id: str) -> None:
-        """An answer that shows a call settled is on its way; if it is never written, the same call may ask again."""
-        loop = asyncio.get_running_loop()
-        self._unwritten[call_id] = loop.call_later(UNWRITTEN_S, self._never_written, call_id)
-
-    def _never_written(self, call_id: str) -> None:
-        self._unwritten.pop(call_id, None)
-        self._record_closed(call_id)
-
-    def _record_closed(self, call_id: str) -> None:
-        """In the order of the requests, and until it is recorded: while it is not, the same call would be a new one."""
-        owner_id = self._parts.ledger.owner_id
-        first = self._parts.ledger.submit(lambda: close_request(call_id, owner_id))
-        self._tasks.spawn(self._until_closed(call_id, owner_id, first))
-
-    async def _until_closed(self, call_id: str, owner_id: str, first: Awaitable[None]) -> None:
-        try:
-            await first
-        except CannotRecordError:
-            await self._carrier.keep(call_id, lambda: close_request(call_id, owner_id))
+        self._receipts.written(call_ids)
 
     async def _run(self, case: Case, work: Callable[[Case], Awaitable[CallView]]) -> None:
         """The task of one call: every end of it is a view for whoever waits."""
@@ -178,6 +147,10 @@ class Runtime(Desk):
         except CallerGoneError:
             case.done.cancel()
             return
+        except asyncio.CancelledError:  # the process stops, and whoever waits must not wait for ever
+            if not case.done.done():
+                case.done.set_result(self._refused(case, closing().reason) if case.unsent else unshown(case))
+            raise
         except RefusedError as error:
             view = await self._refused_case(case, error.reason)
         except DamagedChainError as error:
@@ -200,7 +173,7 @@ class Runtime(Desk):
         await asyncio.wait({case.done}, timeout=wait_s)
         if not case.done.done() and case.row is None:
             case.ask_for_row()
-            await _either(case.done, case.has_row)
+            await either(case.done, case.has_row)
         if case.done.done():
             return case.done.result()
         row = case.row
@@ -238,8 +211,18 @@ class Runtime(Desk):
             return await self._viewer.view(row, replayed=True)
         if duplicate.relation is Relation.REPLAY:
             await self._parts.ledger.record(lambda: open_request(row.call_id, owner_id))
+        await self._claim_joined(row)
         still = await self._follower.until_still(row.call_id, self._parts.settings.queue_wait_s)
         return await self._viewer.view(still or row, replayed=True)
+
+    async def _claim_joined(self, row: CallRow) -> None:
+        """A decided call that nobody has taken up is carried on here, where somebody waits for it."""
+        if row.state != CallState.QUEUED or row.owner_id is not None:
+            return
+        at, owner_id = self._parts.clock.now(), self._parts.ledger.owner_id
+        mine = await self._parts.ledger.record(lambda: claim(row.call_id, owner_id, at))
+        if mine is not None:
+            self._carry_on(mine)
 
     async def _again(self, case: Case, row: CallRow) -> CallView:
         """The key of a call of which nothing ever left: the same call makes its next attempt."""
@@ -357,19 +340,7 @@ class Runtime(Desk):
     def _close_request(self, case: Case) -> None:
         """No request of its subject waits for it any more, and none has seen it settled."""
         if case.row is not None and case.row.effect != Effect.READ.value:
-            self._record_closed(case.row.call_id)
-
-    def _flush_soon(self) -> None:
-        self._flushing = None
-        deliveries = self._parts.take_deliveries()
-        if deliveries:
-            self._parts.ledger.record_nowait(lambda: mark_delivered(deliveries))
-
-    async def _flush(self) -> None:
-        self._refusals.flush(self._parts.clock.now())
-        deliveries = self._parts.take_deliveries()
-        if deliveries:
-            await self._parts.ledger.record(lambda: mark_delivered(deliveries))
+            self._receipts.closed(case.row.call_id)
 
     async def _beat(self) -> None:
         while True:
@@ -391,12 +362,3 @@ class Runtime(Desk):
                 log.warning("the sweep is put off: %s", type(error).__name__)
             except Exception as error:  # noqa: BLE001 (the sweep must outlive any fault; it is logged and the next pass comes)
                 log_fault("a sweep ended", error)
-
-
-async def _either(done: asyncio.Future[CallView], has_row: asyncio.Event) -> None:
-    row = asyncio.ensure_future(has_row.wait())
-    waiting: set[asyncio.Future[Any]] = {done, row}
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        row.cancel()

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..ledger.admission import Busy, Duplicate, Neighbours, OwnerLapsed, Unresolved
+from ..ledger.budgeting import OverBudget
 from ..ledger.dispatching import (
     ApprovalGone,
     Attempt,
@@ -20,7 +21,6 @@ from ..ledger.dispatching import (
     LateFound,
     Moved,
     NotDispatched,
-    OverBudget,
     dispatch_new,
     dispatch_queued,
     enqueue,

@@ -230,6 +230,11 @@ def next_of(row: CallRow, approval: ApprovalRow | None) -> Next | None:
     """What can be done about a call in its state."""
     if row.state == CallState.AWAITING_APPROVAL and approval is not None:
         return Next("confirm", {"approval_id": approval.approval_id, "wait_s": WAIT_S}, how_to_decide(approval))
+    if row.state == CallState.QUEUED and row.owner_id is None:
+        return follow(
+            row.call_id,
+            "It was approved, and is sent once a server that has this tool takes it up. Do not ask for it anew.",
+        )
     if row.state in {CallState.QUEUED, CallState.DISPATCHED, CallState.AWAITING_EXTERNAL}:
         return follow(row.call_id, "It is under way; look again. Do not ask for it a second time.")
     if row.state == CallState.AWAITING_RECONCILIATION:

@@ -112,4 +112,4 @@ async def keys_of(at: Bench, call_id: str) -> tuple[str, ...]:
     """The resource keys that the ledger has of a call."""
     row = await at.app.ledger.record(lambda: get_call(call_id))
     assert row is not None
-    return row.resource_keys
+    return tuple(row.resource_keys)

@@ -26,6 +26,10 @@ def approval(shop: Path, command: Command) -> dict[str, Any]:
     return waiting
 
 
+def end_input(person: int) -> None:
+    os.write(person, b"\x04")
+
+
 def left(folder: Path, approval_id: str, leave: Callable[[subprocess.Popen[bytes], int], None]) -> tuple[int, str]:
     """The exit code and stderr of a decision that is left once its prompt is there."""
     person, terminal = pty.openpty()
@@ -62,6 +66,6 @@ def test_one_ctrl_c_ends_the_prompt_and_decides_nothing(
 
 
 def test_the_end_of_the_input_decides_nothing(folder: Path, command: Command, approval: dict[str, Any]) -> None:
-    code, said = left(folder, approval["approval_id"], lambda _, person: os.write(person, b"\x04") and None)
+    code, said = left(folder, approval["approval_id"], lambda _, person: end_input(person))
     assert (code, said) == (1, "counterfoil: nothing was typed; nothing was decided\n")
     assert command("approvals", "show", approval["approval_id"], "--json").answer["state"] == "pending"

@@ -9,14 +9,13 @@ from typing import Final
 
 from counterfoil.ledger.admission import Busy, Duplicate, OwnerLapsed, Unresolved
 from counterfoil.ledger.approving import Proposed
+from counterfoil.ledger.budgeting import Charge, OverBudget
 from counterfoil.ledger.dispatching import (
     ApprovalGone,
     Attempt,
-    Charge,
     Dispatched,
     LateFound,
     Moved,
-    OverBudget,
 )
 from counterfoil.ledger.settling import Settled
 

@@ -11,7 +11,8 @@ import pytest
 from counterfoil.ledger.admission import Busy, Duplicate, OwnerLapsed, Relation, Unresolved
 from counterfoil.ledger.approving import withdraw
 from counterfoil.ledger.bookkeeping import Delivery, close_request, mark_delivered
-from counterfoil.ledger.dispatching import ApprovalGone, Charge, Dispatched, Moved, OverBudget
+from counterfoil.ledger.budgeting import Charge, OverBudget
+from counterfoil.ledger.dispatching import ApprovalGone, Dispatched, Moved
 from counterfoil.ledger.queries import APPROVAL, CALL
 from counterfoil.ledger.recovering import attempt_again, resend
 from tests.runtime.bench import FAILED, LOST, SUCCESS, UNSENT, Bench
