@@ -90,7 +90,7 @@ class Desk:
             "large": self._large,
             "progress": self._progress,
         }
-        return await tools[request.tool](request)
+        return await tools.get(request.tool, self._shy)(request)
 
     async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:
         self.told.append((tuple(call_ids), principal))

@@ -189,8 +189,10 @@ async def test_a_stopping_server_refuses_every_call_in_band(desk: kit.Desk, mode
     surface.refuse_calls()
     async with talking(surface, mode) as client:
         direct = await within(client.call_tool("echo", {}))
-        base = await within(client.call_tool("tool_search", {}))
+        base = await within(client.call_tool("tool_call", {}))
+        search = await within(client.call_tool("tool_search", {}))
         assert len((await within(client.list_tools())).tools) == 4
+    assert not search.is_error
     for result in (direct, base):
         body = shown(result)
         assert (body["error"]["code"], body["error"]["retryable"], body["sent"]) == ("unavailable", True, "no")
