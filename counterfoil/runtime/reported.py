@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from ..canonical import canonical
 from ..ledger.storable import storable
@@ -39,7 +39,7 @@ def normal(reported: object) -> Outcome[Any]:
     """
     if not isinstance(reported, Outcome):
         raise ForeignReportError(f"it is no Outcome but {type(reported).__name__}")
-    said: Outcome[Any] = reported
+    said = cast("Outcome[Any]", reported)
     return Outcome(
         kind=_word(OutcomeClass, "kind", said.kind),
         output=_answer(said.output) if isinstance(said.output, Probe) else said.output,
@@ -76,7 +76,7 @@ def _seconds(value: object) -> float | None:
 def _object(part: str, value: object) -> JsonObject:
     if not isinstance(value, dict):
         raise ForeignReportError(f"its {part} is {type(value).__name__}; expected a dict")
-    members: JsonObject = value
+    members = cast("JsonObject", value)
     try:
         canonical(storable(members))
     except Exception as error:
