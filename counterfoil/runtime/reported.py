@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from ..canonical import canonical
 from ..ledger.storable import storable
@@ -37,9 +37,9 @@ def normal(reported: object) -> Outcome[Any]:
     Raises:
         ForeignReportError: a part of it is foreign.
     """
-    if not isinstance(reported, Outcome):
+    if not _is_outcome(reported):
         raise ForeignReportError(f"it is no Outcome but {type(reported).__name__}")
-    said = cast("Outcome[Any]", reported)
+    said = reported
     return Outcome(
         kind=_word(OutcomeClass, "kind", said.kind),
         output=_answer(said.output) if isinstance(said.output, Probe) else said.output,
@@ -50,6 +50,10 @@ def normal(reported: object) -> Outcome[Any]:
         code=None if said.code is None else _word(ErrorCode, "code", said.code),
         details=_object("details", said.details),
     )
+
+
+def _is_outcome(reported: object) -> TypeGuard[Outcome[Any]]:
+    return isinstance(reported, Outcome)
 
 
 def _word(words: type[W], part: str, value: object) -> W:
