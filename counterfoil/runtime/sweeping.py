@@ -35,6 +35,7 @@ from ..ledger.rows import get_call
 from ..ledger.sealing import sweep_orphans
 from ..ledger.settling import take_late
 from ..ledger.sql import Fact
+from ..registry.vocabulary import RecoveryClass
 from .clock import MICROSECOND
 
 if TYPE_CHECKING:
@@ -130,10 +131,14 @@ class Sweeper:
         return await parts.ledger.record(lambda: take_over(call_id, owner_id, at, serves=serves))
 
     async def _adopt(self, call_id: str) -> CallRow | None:
-        """A call that was parked before a restart is followed up once more by the new process, if it has the tool."""
+        """A call that was parked before a restart is followed up once more by the new process, if it has the tool.
+
+        One that only a person can settle stays as it is: a restart alone changes nothing about it.
+        """
         parts = self._parts
         row = await parts.ledger.reads.look(lambda: get_call(call_id))
-        if row is None or not self._serves(row):
+        entry = parts.catalogue.get(row.tool, row.version) if row is not None else None
+        if entry is None or entry.contract.recovery_class is RecoveryClass.PERSON:
             return None
         at, owner_id = parts.clock.now(), parts.ledger.owner_id
         return await parts.ledger.record(lambda: adopt(call_id, owner_id, at))

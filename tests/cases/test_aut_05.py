@@ -53,7 +53,7 @@ async def test_a_destructive_tool_is_gated_and_recorded_alike_by_every_route(sho
             assert (done["outcome"], at.world.count("r")) == ("success", len(seen) + 1)
             events = await at.events(waiting["call_id"])
             types = [event["type"] for event in events if event["type"] != "delivered"]
-            assert types == ["proposed", "decided", "taken_over", "dispatched", "settled"]
+            assert types == ["proposed", "decided", "claimed", "dispatched", "settled"]
             seen.append([row(events, "proposed"), row(events, "dispatched"), waiting["approval"]["rule_id"]])
         assert seen[0] == seen[1] == seen[2]
 
