@@ -67,7 +67,7 @@ def test_after_an_approval_it_says_who_sends_it(shop: Path, command: Command) ->
     approval = command("call", "shop_refund", REFUND, "--json").answer["approval"]
     ran = command("approvals", "approve", approval["approval_id"], "--digest", approval["digest"])
     assert ran.out.splitlines()[-1] == (
-        "Approved. A running server with this tool sends it now; without one, repeat the call or start `counterfoil serve`."
+        "Approved. A running server sends it now; without one, repeat the call or start `counterfoil serve`."
     )
 
 

@@ -30,7 +30,7 @@ _NOBODY: Final = (
     "so ([approvals] automation = true), and names what it decides with --digest"
 )
 _AFTER: Final = {
-    "approve": "Approved. A running server with this tool sends it now; without one, repeat the call or start `counterfoil serve`.",
+    "approve": "Approved. A running server sends it now; without one, repeat the call or start `counterfoil serve`.",
     "reject": "Rejected. It will not be sent.",
 }
 
