@@ -12,7 +12,6 @@ class EventType(StrEnum):
     REFUSALS_COUNTED = "refusals_counted"  # more refusals of one subject than are written out
     PROPOSED = "proposed"  # a person must decide
     DECIDED = "decided"
-    SUPERSEDED = "superseded"  # a proposal replaced by a fresh one
     EXPIRED = "expired"
     QUEUED = "queued"
     DISPATCHED = "dispatched"  # T1
@@ -31,9 +30,4 @@ class EventType(StrEnum):
     CANCELLED = "cancelled"
     ABANDONED = "abandoned"  # its caller is gone before anything was sent
     ACCEPTED = "accepted"  # the far side has it and still works
-    HANDLER_ENDED = "handler_ended"
-    DELIVERED = "delivered"
     JOINED = "joined"  # an identical request takes part in a call that is there already
-    OWNER_STARTED = "owner_started"
-    OWNER_LAPSED = "owner_lapsed"
-    OWNER_ENDED = "owner_ended"

@@ -51,37 +51,6 @@ class RateState:
         return wait
 
 
-class Slots:
-    """How many may run at once; nothing tells when one ends, so there is no time to answer.
-
-    Raises:
-        ValueError: fewer than one.
-    """
-
-    def __init__(self, limit: int) -> None:
-        if limit < 1:
-            raise ValueError(f"at least one must be able to run at once, not {limit}")
-        self.limit = limit
-        self.taken = 0
-
-    def take(self) -> bool:
-        """Take a slot if there is one."""
-        if self.taken >= self.limit:
-            return False
-        self.taken += 1
-        return True
-
-    def give_back(self) -> None:
-        """End one that was taken.
-
-        Raises:
-            RuntimeError: none is taken.
-        """
-        if self.taken == 0:
-            raise RuntimeError("a slot was given back that nobody took")
-        self.taken -= 1
-
-
 class Actor(NamedTuple):
     """Who uses which tool."""
 

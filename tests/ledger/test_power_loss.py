@@ -24,7 +24,7 @@ _FRAME = 24 + 4096
 
 def both(n: int) -> Fact[None]:
     """State and event in one fact."""
-    yield from append(Head.new(f"run-{n:04}"), tenant="t", call_id=None, type=EventType.OWNER_STARTED, at=n, data={})
+    yield from append(Head.new(f"run-{n:04}"), tenant="t", call_id=None, type=EventType.QUEUED, at=n, data={})
     yield from owners.register(f"own-{n:04}", "host", 1, n)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil.registry.contract import Rate
-from counterfoil.registry.limits import ACTORS_MAX, DIGESTS_MAX, FAILURES, Actor, Breaker, RateState, Slots
+from counterfoil.registry.limits import ACTORS_MAX, DIGESTS_MAX, FAILURES, Actor, Breaker, RateState
 
 ME = Actor("a", "alice", "orders_refund")
 
@@ -57,20 +57,6 @@ class TestRate:
     def test_a_rate_that_makes_no_sense_is_refused(self, rate: Rate) -> None:
         with pytest.raises(ValueError, match="1 or more"):
             RateState(rate)
-
-
-class TestSlots:
-    def test_no_more_than_the_limit_run_at_once(self) -> None:
-        slots = Slots(2)
-        assert [slots.take(), slots.take(), slots.take()] == [True, True, False]
-        slots.give_back()
-        assert slots.take()
-
-    def test_giving_back_what_nobody_took_is_loud(self) -> None:
-        with pytest.raises(RuntimeError):
-            Slots(1).give_back()
-        with pytest.raises(ValueError, match="at least one"):
-            Slots(0)
 
 
 class TestBreaker:
