@@ -104,7 +104,8 @@ class Limits:
 class Recovery:
     """How an attempt without a settlement is followed up.
 
-    `probe` and `compensation` name contracts. `settle_s` is the author's promise: this long after the hard deadline
+    `probe` and `compensation` name contracts; `compensation_arguments` are the template of the arguments that the
+    latter takes, None where it takes the call's own. `settle_s` is the author's promise: this long after the hard deadline
     an absent effect can no longer appear. `evidence` maps evidence names to JSON Pointers into the output.
     """
 
@@ -113,6 +114,7 @@ class Recovery:
     probe: str | None = None
     settle_s: float | None = None
     compensation: str | None = None
+    compensation_arguments: JsonObject | None = None
     evidence: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -187,6 +189,7 @@ class Contract:
             "probe": recovery.probe,
             "settle_s": None if recovery.settle_s is None else float(recovery.settle_s),
             "compensation": recovery.compensation,
+            "compensation_arguments": recovery.compensation_arguments,
         }
         return sha256_hex(canonical(pinned))
 

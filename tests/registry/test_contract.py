@@ -71,6 +71,7 @@ class TestDigests:
             with_recovery(settle_s=None),
             with_recovery(settle_s=61),
             with_recovery(compensation=None),
+            with_recovery(compensation_arguments={"a": "{arguments.a}"}),
         ],
     )
     def test_what_plans_and_approvals_pin_changes_the_schema_digest_alone(self, changed: Contract) -> None:

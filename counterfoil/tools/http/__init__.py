@@ -1,0 +1,1 @@
+"""Tools that are HTTP requests: what they are (`spec`), and the one guarded client that sends them."""
