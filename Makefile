@@ -7,6 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+CLIENTS := $(VENV)/.installed-clients
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCKED := --constraint requirements.lock --build-constraint requirements.lock
 
@@ -31,10 +32,13 @@ $(DEV): pyproject.toml requirements.lock | $(BIN)/python
 	$(PIP) install $(LOCKED) --editable . --group dev
 	@touch $@ $(RUNTIME)
 
+$(CLIENTS): scripts/install_clients.py requirements.lock | $(DEV)
+	@$(BIN)/python -m scripts.install_clients && touch $@ || true # what is missing is tried again next time, and told by its tests
+
 demo: $(RUNTIME) ## The main job on real parts: a refund whose answer is lost, settled without a second refund
 	$(BIN)/counterfoil demo
 
-test: $(DEV) ## Every test
+test: $(DEV) $(CLIENTS) ## Every test
 	$(BIN)/python -m pytest -q
 
 check: $(DEV) ## Format, lint, types, arrows between the rooms, generated pages
