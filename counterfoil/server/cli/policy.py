@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...registry.policy import Decision
 from . import render
 from .answer import View, part, parts
 from .arguments import parse_json
@@ -17,6 +18,7 @@ from .exits import CommandError, Exit
 from .invocation import Invocation
 from .ports import Tools
 from .screen import Screen
+from .tools import contract_of
 from .visible import masked, visible
 
 if TYPE_CHECKING:
@@ -47,10 +49,7 @@ def explain(invocation: Invocation, name: str, arguments: str | None, asker: Ask
     def use(app: Tools) -> dict[str, Any]:
         from ...registry.policy_explain import explain as explained  # noqa: PLC0415 (only this command needs it)
 
-        entry = app.catalogue.get(name)
-        if entry is None:
-            raise CommandError(Exit.NO, "unknown_tool", f"no tool is called {name!r}; see: counterfoil tools list")
-        contract, principal = entry.contract, asker.beside(app.local)
+        contract, principal = contract_of(app, name), asker.beside(app.local)
         effective = None if given is None else _effective(contract, given)
         return _wire(contract, principal, effective, explained(app.policy, contract, effective, principal))
 
@@ -77,7 +76,7 @@ def _wire(
     contract: Contract, principal: Principal, arguments: JsonObject | None, explained: Explanation
 ) -> dict[str, Any]:
     decision = explained.decision
-    decided = asdict(decision) if decision else dict.fromkeys(("verdict", "assurance", "rule_id", "reason"))
+    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(Decision))
     return {
         "tool": contract.name,
         "version": contract.version,
@@ -88,7 +87,7 @@ def _wire(
             "scopes": sorted(principal.scopes),
         },
         "arguments": None if arguments is None else masked(arguments, contract.gate.sensitive),
-        **decided,
+        **(asdict(decision) if decision else unknown),
         "standing": explained.standing,
         "missing_scopes": list(explained.missing_scopes),
         "contract": {"approval": explained.contract_asks},

@@ -24,6 +24,11 @@ class Basis:
     problems: tuple[str, ...] = ()
     document: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    def table(self, name: str) -> dict[str, Any]:
+        """One table of the document; empty if there is none."""
+        found = self.document.get(name)
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
     @property
     def secrets(self) -> list[str]:
         """Every secret reference in it, whichever table it stands in."""

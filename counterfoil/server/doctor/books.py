@@ -1,4 +1,4 @@
-"""Checks of the ledger's place and of the ledger in it. One that is not there is not made: the first start does that."""
+"""Checks of the ledger's place and of the ledger in it. One that is not there is not made here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Books:
         if basis.path is None:
             return None
         found = basis.configuration
-        if found is None and isinstance(basis.document.get("ledger"), dict):
+        if found is None and "url" in basis.table("ledger"):
             return None
         return cls(found.ledger_path if found else default_ledger_path(basis.path), found)
 

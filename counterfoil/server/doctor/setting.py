@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import sys
 from collections.abc import Iterator
+from typing import cast
 
 from ..secrets import SecretError, resolve
 from .basis import Basis
@@ -85,9 +86,9 @@ def _tokens(basis: Basis) -> Finding:
 
 
 def _configured_tokens(basis: Basis) -> int:
-    auth = basis.document.get("auth")
-    tokens = auth.get("tokens") if isinstance(auth, dict) and auth.get("mode") == "tokens" else None
-    return len(tokens) if isinstance(tokens, list) else 0
+    auth = basis.table("auth")
+    tokens = auth.get("tokens") if auth.get("mode") == "tokens" else None
+    return len(cast("list[object]", tokens)) if isinstance(tokens, list) else 0
 
 
 def _second_person(basis: Basis) -> tuple[str, str]:
