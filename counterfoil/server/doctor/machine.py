@@ -17,6 +17,7 @@ LEAST_PYTHON: Final = (3, 11)
 TESTED_SYSTEMS: Final = frozenset({"linux"})
 EARLIEST: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Before this the program did not exist, so a clock that says so is wrong."""
+_STREAMS: Final = {0: "stdin", 1: "stdout"}
 _PROGRAMS: Final = {"claude": "Claude Code", "code": "VS Code", "cursor": "Cursor", "codex": "Codex"}
 
 
@@ -40,24 +41,21 @@ def system(_: Basis) -> Iterator[Finding]:
 
 def streams(_: Basis) -> Iterator[Finding]:
     """Whether there is a stdin and a stdout to speak MCP over, and a person who could decide here."""
-    closed = [name for name in ("stdin", "stdout") if not _usable(name)]
+    closed = [name for number, name in _STREAMS.items() if not _is_open(number)]
     if closed:
         do = "start it with both open: MCP over stdio needs them"
         yield problem("streams", f"{' and '.join(closed)} cannot be used", do)
     else:
         yield ok("streams", "stdin and stdout can be used")
-    if not closed and sys.stdin.isatty():
+    if os.isatty(0):
         yield ok("terminal", "there is one: a person can decide here")
     else:
         yield note("terminal", "none here: nobody can decide from this process", "approve and reject in a terminal")
 
 
-def _usable(name: str) -> bool:
-    stream = getattr(sys, name)
-    if stream is None or stream.closed:
-        return False
+def _is_open(number: int) -> bool:
     try:
-        os.fstat(stream.fileno())
+        os.fstat(number)
     except OSError:
         return False
     return True
