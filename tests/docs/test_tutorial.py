@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from counterfoil.server.cli import main
 from tests.kit.served import view_of
 
-pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()
 LIMIT_S = 30.0
@@ -36,60 +38,70 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(folder / "data")}
+        self.environment = os.environ | {"PYTHONPATH": str(ROOT)}
         self.newest: dict[str, str] = {}
 
-    async def follow(self, section: int) -> dict[str, str]:
+    def follow(self, section: int) -> list[str]:
         """Type each line of a section; what each printed."""
-        return {line: await asyncio.to_thread(self.type, line) for line in lines(section)}
+        return [self.type(line) for line in lines(section)]
 
     def type(self, line: str) -> str:
-        """One line; an approval is confirmed with the digest that it shows."""
+        """One line; an approval is confirmed at a terminal, with the digest that it shows."""
         typed = re.sub(r"\b(apr|call)_\.\.\.", lambda found: self.newest[found[1]], line)
-        approving = " approve " in typed
-        answer = f"{self._digest(typed)[:6]}\n" if approving else "\n" * 6
-        said = self._run(typed, answer, person=approving or " init " in typed)
+        said = self._decide(typed) if " approve " in typed else self._run(typed)
         self.newest |= {found[1]: found[0] for found in LATEST.finditer(said)}
         return said
 
-    def _digest(self, approve: str) -> str:
-        shown = self._run(approve.replace(" approve ", " show "), "", person=False)
-        found = re.search(r"^digest ([0-9a-f]{64})$", shown, re.MULTILINE)
-        assert found, shown
-        return found[1]
+    def _run(self, line: str) -> str:
+        """In this process, where Python is warm; its tool module is read anew, as a new process would."""
+        sys.modules.pop("example_tools", None)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exit_code = main(shlex.split(line)[1:])
+        assert exit_code in {0, 1, 3}, (line, said.getvalue())
+        return said.getvalue()
 
-    def _run(self, line: str, answer: str, *, person: bool) -> str:
-        command = f"{sys.executable} -m {line}"
+    def _decide(self, line: str) -> str:
+        shown = self._run(line.replace(" approve ", " show "))
+        digest = re.search(r"^digest ([0-9a-f]{64})$", shown, re.MULTILINE)
+        assert digest, shown
         keyboard, terminal = pty.openpty()
         try:
-            os.write(keyboard, answer.encode())
+            os.write(keyboard, f"{digest[1][:6]}\n".encode())
             done = subprocess.run(
-                command, shell=True, cwd=self.folder, env=self.environment, timeout=LIMIT_S, check=False,
-                stdin=terminal if person else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            )  # fmt: skip
+                [sys.executable, "-m", *shlex.split(line)],
+                cwd=self.folder,
+                env=self.environment,
+                timeout=LIMIT_S,
+                check=True,
+                stdin=terminal,
+                stdout=subprocess.PIPE,
+            )
         finally:
             os.close(keyboard)
             os.close(terminal)
-        assert done.returncode in {0, 1, 3}, done.stdout.decode()
         return done.stdout.decode()
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    yield Reader(tmp_path)
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return Reader(tmp_path)
 
 
-async def test_the_tutorial_ends_as_it_says(reader: Reader) -> None:
-    explained = list((await reader.follow(2)).values())
+def test_the_tutorial_ends_as_it_says(reader: Reader) -> None:
+    explained = reader.follow(2)
     assert "Nothing found that stops work." in explained[2]
     assert "default:destructive" in explained[3]
     assert "no-large-refunds" in explained[4]
-    await with_a_client(reader)
-    await lose_an_answer(reader)
-    found = list((await reader.follow(7)).values())
+    asyncio.run(with_a_client(reader))
+    lose_an_answer(reader)
+    found = reader.follow(7)
     assert "settled" in found[0]
     assert '"refunded": 30.0' in found[1]
-    assert "every link holds" in list((await reader.follow(8)).values())[0]
+    assert "every link holds" in reader.follow(8)[0]
 
 
 async def with_a_client(reader: Reader) -> None:
@@ -104,13 +116,14 @@ async def with_a_client(reader: Reader) -> None:
             twenty = refund | {"arguments": {"order_id": "ord_1", "amount": 20}}
             waiting = view_of(await client.call_tool("tool_call", twenty))
             assert waiting["state"] == "awaiting_approval"
-            await reader.follow(4)
+            await asyncio.to_thread(reader.follow, 4)
             reader.newest["call"] = waiting["call_id"]
-            decided = asyncio.create_task(reader.follow(5))
+            decided = asyncio.create_task(asyncio.to_thread(reader.follow, 5))
             settled = await until_settled(client, waiting["call_id"])
             assert settled["outcome"] == "success"
-            assert '"refunded": 20.0' in list((await decided).values())[-1]
-            assert view_of(await client.call_tool("tool_call", twenty))["replayed"] is True
+            assert '"refunded": 20.0' in (await decided)[-1]
+            again = view_of(await client.call_tool("tool_call", twenty))
+            assert (again["state"], again["call_id"] == waiting["call_id"]) == ("awaiting_approval", False)
             large = refund | {"arguments": {"order_id": "ord_1", "amount": 150}}
             assert view_of(await client.call_tool("tool_call", large))["error"]["code"] == "denied"
 
@@ -124,7 +137,7 @@ async def until_settled(client: Client, call_id: str) -> dict[str, object]:
                 return view
 
 
-async def lose_an_answer(reader: Reader) -> None:
+def lose_an_answer(reader: Reader) -> None:
     """Section 6: the line is added as the page prints it, and the answer is lost after the effect."""
     module = reader.folder / "example_tools.py"
     lost = re.search(r"^    raise TimeoutError.*$", PAGE, re.MULTILINE)
