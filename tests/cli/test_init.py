@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Callable
@@ -15,6 +16,8 @@ import pytest
 from counterfoil.server.cli.clients import CLIENTS, toml_string
 from counterfoil.server.cli.initialise import configuration_text
 from counterfoil.server.cli.questions import Answers
+from counterfoil.server.config import ConfigError, later
+from counterfoil.server.config.load import parse
 
 Command = Callable[..., Any]
 
@@ -69,6 +72,18 @@ def test_the_http_tool_that_is_commented_out_is_one_of_ten_lines(folder: Path, c
     tool = written["tools"]["orders_get"]
     assert (tool["effect"], tool["input"], tool["http"]["method"]) == ("read", {"order_id": "string"}, "GET")
     assert tool["http"]["url"] == "https://orders.example/orders/{order_id}"
+
+
+def test_with_its_comment_signs_taken_away_nothing_is_wrong_with_it(folder: Path, command: Command) -> None:
+    command("init")
+    text = (folder / "counterfoil.toml").read_text()
+    head, _, rest = text.partition("# [http]\n")
+    tool, end, tail = rest.partition("stands nowhere here\n")
+    uncommented = head + "[http]\n" + re.sub(r"^# ", "", tool + end, flags=re.MULTILINE) + tail
+    try:
+        parse(uncommented, folder / "counterfoil.toml")
+    except ConfigError as error:
+        assert {problem.message for problem in error.problems} == {later.MESSAGE}
 
 
 @pytest.mark.parametrize("there", ["counterfoil.toml", "example_tools.py"])

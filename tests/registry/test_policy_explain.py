@@ -40,7 +40,7 @@ def test_the_clause_that_failed_says_where_what_was_expected_and_what_came() -> 
 
 
 @pytest.mark.parametrize(("verdict", "counts"), [(DENY, True), (APPROVE, True), (ALLOW, False)])
-def test_what_cannot_be_compared_counts_against_the_caller(verdict: Verdict, counts: bool) -> None:  # noqa: FBT001 (a parameter)
+def test_what_cannot_be_compared_counts_against_the_caller(verdict: Verdict, counts: bool) -> None:
     said = only(Rule(id="r", verdict=verdict, when={"/amount": {"gt": 100}}), {"amount": "much"})
     (clause,) = said.clauses
     assert (clause.answer, clause.counts, said.matches) == (None, counts, counts)
@@ -106,8 +106,9 @@ FIELDS = {
 @given(st.lists(st.tuples(st.sampled_from([ALLOW, APPROVE, DENY]), st.fixed_dictionaries(FIELDS)), max_size=4))
 def test_it_agrees_with_the_decision_whatever_the_rules_are(drawn: list[tuple[Verdict, dict[str, object]]]) -> None:
     rules = [Rule(id=f"r{n}", verdict=verdict, **fields) for n, (verdict, fields) in enumerate(drawn)]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # mixed fields, each of its own type
-    policy, arguments = Policy(rules), {"amount": 150}
-    found = explain(policy, REFUND, {"amount": 150}, ALICE)
+    arguments: JsonObject = {"amount": 150}
+    policy = Policy(rules)
+    found = explain(policy, REFUND, arguments, ALICE)
     assert found.decision == policy.decide(REFUND, arguments, ALICE)
     matching = [rule for rule, said in zip(rules, found.rules, strict=True) if said.matches]
     assert policy.resolve(REFUND, matching) == found.decision

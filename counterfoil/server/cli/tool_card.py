@@ -1,4 +1,4 @@
-"""A tool as a person reads it: its effect, who must agree, what follows a lost answer, its limits. From its wire form."""
+"""A tool as a person reads it: effect, who must agree, what follows a lost answer, limits. From its wire form."""
 
 from __future__ import annotations
 
