@@ -74,16 +74,21 @@ def test_the_http_tool_that_is_commented_out_is_one_of_ten_lines(folder: Path, c
     assert tool["http"]["url"] == "https://orders.example/orders/{order_id}"
 
 
+def problems_of(text: str, path: Path) -> set[str]:
+    try:
+        parse(text, path)
+    except ConfigError as error:
+        return {problem.message for problem in error.problems}
+    return set()
+
+
 def test_with_its_comment_signs_taken_away_nothing_is_wrong_with_it(folder: Path, command: Command) -> None:
     command("init")
     text = (folder / "counterfoil.toml").read_text()
     head, _, rest = text.partition("# [http]\n")
     tool, end, tail = rest.partition("stands nowhere here\n")
     uncommented = head + "[http]\n" + re.sub(r"^# ", "", tool + end, flags=re.MULTILINE) + tail
-    try:
-        parse(uncommented, folder / "counterfoil.toml")
-    except ConfigError as error:
-        assert {problem.message for problem in error.problems} == {later.MESSAGE}
+    assert problems_of(uncommented, folder / "counterfoil.toml") <= {later.MESSAGE}
 
 
 @pytest.mark.parametrize("there", ["counterfoil.toml", "example_tools.py"])

@@ -211,6 +211,7 @@ def toml_string(value: str) -> str:
 
 
 _TOKEN_NOTE: Final = f"Start it with {TOKEN} set in its environment; the token itself never stands in the file."
+_LASTING: Final = "A token that the server makes changes with each of its starts; one of [[auth.tokens]] stays."
 _DEFERS: Final = 'It defers tools by itself, so that `[server] visibility = "all"` may fit: your tools by name.'
 _ENVIRONMENT: Final = "It starts the server without your shell's variables: prefer file:PATH to env:NAME for secrets."
 
@@ -243,7 +244,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             "Slow starts: MCP_TIMEOUT; long calls: MCP_TOOL_TIMEOUT, both in milliseconds, in its environment.",
             _DEFERS,
         ),
-        http_notes=(_TOKEN_NOTE,),
+        http_notes=(_TOKEN_NOTE, _LASTING),
     ),
     "vscode": Client(
         title="VS Code",
@@ -256,7 +257,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             "Its key is `servers`, not `mcpServers`; for all folders: its command `MCP: Open User Configuration`.",
             "It asks whether you trust the server when it starts it first, and uses tools in agent mode only.",
         ),
-        http_notes=("It asks for the token once and keeps it; the token never stands in the file.",),
+        http_notes=("It asks for the token once and keeps it; the token never stands in the file.", _LASTING),
     ),
     "cursor": Client(
         title="Cursor",
@@ -269,7 +270,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             "Many tools at once make it choose worse (about 40 is said to be too many): keep the default visibility.",
         ),
         stdio_notes=(_ENVIRONMENT,),
-        http_notes=(_TOKEN_NOTE,),
+        http_notes=(_TOKEN_NOTE, _LASTING),
     ),
     "codex": Client(
         title="Codex",
@@ -282,6 +283,6 @@ CLIENTS: Final[Mapping[str, Client]] = {
             "Unless told otherwise it gives a start 10 s and a call 60 s. The command cannot say more; the text does.",
         ),
         stdio_notes=("It passes few variables on: use file:PATH for secrets, or name them under `env_vars`.",),
-        http_notes=(_TOKEN_NOTE,),
+        http_notes=(_TOKEN_NOTE, _LASTING),
     ),
 }
