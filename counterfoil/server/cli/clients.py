@@ -1,7 +1,7 @@
 """How each client is told to start this server, or to reach it: the file, the exact text, a command, and the traps.
 
-One value for each client, checked against the clients' own documentation in November 2026. A client's file is printed
-and never written: it holds other people's servers too. Pure; the machine's folders are handed in.
+One value for each client, checked against the clients' documentation in November 2026, never against a client.
+A client's file is printed and never written: it holds other people's servers too. Pure; folders are handed in.
 """
 
 from __future__ import annotations
