@@ -122,14 +122,14 @@ def is_whole(connection: sqlite3.Connection) -> bool:
 
 def _prepare(connection: sqlite3.Connection, path: Path, now: int, busy_s: float, steps: Sequence[Step]) -> None:
     latest = 1 + len(steps)
-    version = _patiently(busy_s, lambda: _recognise(connection, path, latest))
+    version = _patiently(busy_s, lambda: recognise(connection, path, latest))
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):  # set once; setting it locks the whole file
         _patiently(busy_s, lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
     if version == latest:
         return
     _patiently(busy_s, lambda: connection.execute("BEGIN IMMEDIATE"))
     try:
-        version = _recognise(connection, path, latest)  # a rival may have been first
+        version = recognise(connection, path, latest)  # a rival may have been first
         if version == 0:
             _create(connection, now, latest)
         elif version < latest:
@@ -141,8 +141,13 @@ def _prepare(connection: sqlite3.Connection, path: Path, now: int, busy_s: float
             connection.execute("ROLLBACK")
 
 
-def _recognise(connection: sqlite3.Connection, path: Path, latest: int) -> int:
-    """The file's version, 0 if it is empty."""
+def recognise(connection: sqlite3.Connection, path: Path, latest: int = LATEST) -> int:
+    """The file's version, 0 if it is empty. Reads only.
+
+    Raises:
+        DamagedLedgerError: it is another program's.
+        NewerLedgerError: its schema is newer than `latest`.
+    """
     version = _version(connection)
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -22,33 +22,41 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def lock_file(ledger: Path, owner_id: str) -> Path:
+    """Where the lock of one owner lies."""
+    return ledger.with_name(f"{ledger.name}.owners") / f"{owner_id}.lock"
+
+
+def is_held(file: Path) -> bool | None:
+    """Whether a living process holds this lock; None if there is no such file."""
+    try:
+        handle = os.open(file, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        _try_lock(handle)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(handle)
+
+
 class Presence:
     """The lock files beside one ledger; holds that of its own owner."""
 
     def __init__(self, ledger: Path, owner_id: str) -> None:
         """Take the owner's lock."""
-        self._folder = ledger.with_name(f"{ledger.name}.owners")
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._ledger = ledger
         self._own = owner_id
+        self._file(owner_id).parent.mkdir(mode=0o700, exist_ok=True)
         self._handle: int | None = os.open(self._file(owner_id), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         _try_lock(self._handle)
 
     def is_dead(self, owner_id: str) -> bool:
         """Whether that owner's process is surely gone. False also where nothing is known."""
-        if owner_id == self._own:
-            return False
-        try:
-            handle = os.open(self._file(owner_id), os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        try:
-            _try_lock(handle)
-        except OSError:
-            return False
-        else:
-            return True
-        finally:
-            os.close(handle)
+        return owner_id != self._own and is_held(self._file(owner_id)) is False
 
     def forget(self, owner_id: str) -> None:
         """Remove the file of an owner that ended or was declared lapsed."""
@@ -65,4 +73,4 @@ class Presence:
                 self.forget(self._own)
 
     def _file(self, owner_id: str) -> Path:
-        return self._folder / f"{owner_id}.lock"
+        return lock_file(self._ledger, owner_id)

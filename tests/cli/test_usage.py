@@ -6,9 +6,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
+
+from counterfoil.server.cli import main
+from counterfoil.server.cli.commands import app
+from counterfoil.server.cli.later import refuse
 
 Command = Callable[..., Any]
 
@@ -76,6 +82,57 @@ def test_help_is_an_answer(command: Command, line: list[str]) -> None:
     ran = command(*line)
     assert ran.exit_code == 0
     assert "--json" in ran.out
+
+
+LATER = [
+    *(["plan"], ["run", "x"], ["runs", "list"], ["signal", "r", "s"], ["hold", "all"], ["release", "all"]),
+    *(["import", "f"], ["worker"], ["console", "--help"], ["tools", "pin"], ["approvals", "revoke", "apr_1"]),
+]
+
+
+@pytest.mark.parametrize("line", LATER, ids=" ".join)
+def test_a_command_of_a_later_version_is_named_as_such(command: Command, line: list[str]) -> None:
+    ran = command("--json", *line)
+    assert (ran.exit_code, ran.answer["error"]["code"]) == (2, "not_available")
+    assert "not available in this version" in ran.answer["error"]["message"]
+
+
+def test_a_command_that_is_there_is_never_called_a_later_one() -> None:
+    there = SimpleNamespace(commands={"pin": None})
+    refuse(["bench"], {"bench": None})
+    refuse(["tools", "pin"], {"tools": there})
+
+
+def every_command(group: Any, words: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    inner = getattr(group, "commands", None)
+    if inner is None:
+        return [words]
+    return [line for word, command in inner.items() for line in every_command(command, (*words, word))]
+
+
+@pytest.mark.parametrize("line", every_command(typer.main.get_command(app)), ids=" ".join)
+def test_the_help_of_every_command_has_a_line_to_try(
+    command: Command, capfd: pytest.CaptureFixture[str], line: tuple[str, ...]
+) -> None:
+    if line == ("serve",):
+        with pytest.raises(SystemExit):
+            main(["serve", "--help"])
+        shown = capfd.readouterr().out
+    else:
+        shown = command(*line, "--help").out
+    assert f"Example: counterfoil {' '.join(line)}" in " ".join(shown.split())
+
+
+def test_colours_are_for_terminals_and_not_for_those_who_refuse_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert folder.exists()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    main(["doctor"])
+    assert "\x1b[3" in capfd.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    main(["doctor"])
+    assert "\x1b[3" not in capfd.readouterr().out
 
 
 def test_serve_loads_neither_typer_nor_rich(tmp_path: Path) -> None:

@@ -11,12 +11,19 @@ from typing import Annotated
 
 import typer
 
-from . import approvals, calls, checks, initialise, ledger_commands, playing, tools
+from . import approvals, calls, checks, examination, initialise, later, ledger_commands, playing, policy, tools
 from .calls import Resolution, Then
+from .clients import ALL, CLIENTS, Transport
 from .exits import Exit, usage
 from .invocation import Invocation
 
 EVERYWHERE = "Every command takes --config F (default: counterfoil.toml here or in a folder above) and --json."
+
+
+def example(line: str) -> str:
+    """What stands below each command's options: a line to try, and what all commands take."""
+    return f"Example: {line}\n\n{EVERYWHERE}"
+
 
 app = typer.Typer(
     name="counterfoil",
@@ -28,14 +35,19 @@ app = typer.Typer(
 )
 tools_app = typer.Typer(no_args_is_help=True, help="What may be called.", epilog=EVERYWHERE)
 approvals_app = typer.Typer(no_args_is_help=True, help="What waits for a person's decision.", epilog=EVERYWHERE)
+policy_app = typer.Typer(no_args_is_help=True, help="What is allowed, and why.", epilog=EVERYWHERE)
 ledger_app = typer.Typer(no_args_is_help=True, help="What was done.", epilog=EVERYWHERE)
 app.add_typer(tools_app, name="tools")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(policy_app, name="policy")
 
 CallId = Annotated[str, typer.Argument(metavar="ID", help="A call, such as call_...")]
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="An approval, such as apr_...")]
 Digest = Annotated[str | None, typer.Option(metavar="D", help="The digest that is decided; another one is refused.")]
+ClientName = Annotated[
+    str | None, typer.Option(metavar="NAME", help=f"A client to set up: {', '.join(CLIENTS)} or {ALL}.")
+]
 Note = Annotated[str | None, typer.Option(metavar="T", help="A remark, recorded with the decision.")]
 
 
@@ -46,6 +58,7 @@ def run(invocation: Invocation, rest: Sequence[str]) -> int:
         CommandError: it could not be carried out.
     """
     command = typer.main.get_command(app)
+    later.refuse(rest, getattr(command, "commands", {}))
     try:
         result = command.main(args=list(rest), prog_name="counterfoil", standalone_mode=False, obj=invocation)
     except typer.TyperException as error:
@@ -60,13 +73,13 @@ def _shorter(message: str, invocation: Invocation) -> str:
     return "a command is missing; see --help" if invocation.json and message.startswith("Usage:") else message
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=example("counterfoil serve --config counterfoil.toml"))
 def serve(transport: Annotated[str, typer.Option(help="stdio")] = "stdio") -> int:
     """Serve MCP over stdio."""
     raise usage(f"serve --transport {transport}: 'serve' is the first word of the line: counterfoil serve [options]")
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=example("counterfoil demo"))
 def demo(
     context: typer.Context,
     keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Work in this folder and leave it.")] = None,
@@ -75,23 +88,34 @@ def demo(
     return playing.demo(context.obj, keep)
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=example("counterfoil init --example"))
 def init(
     context: typer.Context,
-    example: Annotated[bool, typer.Option("--example", help="Also write tools that run at once.")] = False,  # noqa: FBT002 (a flag of typer)
+    with_example: Annotated[bool, typer.Option("--example", help="Also write tools that run at once.")] = False,  # noqa: FBT002 (a flag of typer)
+    client: ClientName = None,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,  # noqa: FBT002
 ) -> int:
     """Write a commented counterfoil.toml here."""
-    return initialise.init(context.obj, example=example, force=force)
+    return initialise.init(context.obj, initialise.Wish(example=with_example, force=force, client=client))
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=example("counterfoil doctor --client claude-code"))
+def doctor(
+    context: typer.Context,
+    client: ClientName = None,
+    transport: Annotated[Transport, typer.Option(help="With --client: how it reaches the server.")] = Transport.STDIO,
+) -> int:
+    """Say what works here and what to do about the rest; with --client, how that client is set up."""
+    return examination.doctor(context.obj, client, transport)
+
+
+@app.command(epilog=example("counterfoil check"))
 def check(context: typer.Context) -> int:
     """Check configuration, tools and policy."""
     return checks.check(context.obj)
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=example("""counterfoil call shop_order '{"order_id": "ord_1"}'"""))
 def call(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="A tool; see: counterfoil tools list")],
@@ -105,7 +129,7 @@ def call(
     return calls.call(context.obj, name, arguments, calls.CallOptions(key, wait, dry_run))
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=example("counterfoil status call_..."))
 def status(
     context: typer.Context,
     call_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="A call; without one, what is open.")] = None,
@@ -115,7 +139,7 @@ def status(
     return calls.status(context.obj, call_id, wait)
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=example('counterfoil reconcile call_... --resolution happened --evidence "it is in their list"'))
 def reconcile(
     context: typer.Context,
     call_id: CallId,
@@ -134,13 +158,13 @@ def reconcile(
     return calls.reconcile(context.obj, call_id, word)
 
 
-@tools_app.command("list", epilog=EVERYWHERE)
+@tools_app.command("list", epilog=example("counterfoil tools list"))
 def tools_list(context: typer.Context) -> int:
     """Every registered tool."""
     return tools.show_all(context.obj)
 
 
-@tools_app.command("search", epilog=EVERYWHERE)
+@tools_app.command("search", epilog=example('counterfoil tools search "refund an order"'))
 def tools_search(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="What you want to do, in your words.")],
@@ -150,13 +174,13 @@ def tools_search(
     return tools.search(context.obj, query, limit)
 
 
-@tools_app.command("show", epilog=EVERYWHERE)
+@tools_app.command("show", epilog=example("counterfoil tools show shop_refund"))
 def tools_show(context: typer.Context, name: Annotated[str, typer.Argument(help="A tool.")]) -> int:
     """One tool: its contract and schemas."""
     return tools.show(context.obj, name)
 
 
-@approvals_app.command("list", epilog=EVERYWHERE)
+@approvals_app.command("list", epilog=example("counterfoil approvals list --all"))
 def approvals_list(
     context: typer.Context,
     everything: Annotated[bool, typer.Option("--all", help="Decided ones too.")] = False,  # noqa: FBT002
@@ -165,25 +189,47 @@ def approvals_list(
     return approvals.show_all(context.obj, pending_only=not everything)
 
 
-@approvals_app.command("show", epilog=EVERYWHERE)
+@approvals_app.command("show", epilog=example("counterfoil approvals show apr_..."))
 def approvals_show(context: typer.Context, approval_id: ApprovalId) -> int:
     """One proposal, exactly."""
     return approvals.show(context.obj, approval_id)
 
 
-@approvals_app.command("approve", epilog=EVERYWHERE)
+@approvals_app.command("approve", epilog=example('counterfoil approvals approve apr_... --note "customer called"'))
 def approvals_approve(context: typer.Context, approval_id: ApprovalId, digest: Digest = None, note: Note = None) -> int:
     """Let this exact proposal be sent, once."""
     return approvals.decide(context.obj, approval_id, approvals.Decision("approve", digest, note))
 
 
-@approvals_app.command("reject", epilog=EVERYWHERE)
+@approvals_app.command("reject", epilog=example('counterfoil approvals reject apr_... --note "wrong order"'))
 def approvals_reject(context: typer.Context, approval_id: ApprovalId, digest: Digest = None, note: Note = None) -> int:
     """Refuse this proposal."""
     return approvals.decide(context.obj, approval_id, approvals.Decision("reject", digest, note))
 
 
-@ledger_app.command("verify", epilog=EVERYWHERE)
+@policy_app.command(
+    "explain", epilog=example("""counterfoil policy explain shop_refund '{"order_id": "ord_1", "amount": 150}'""")
+)
+def policy_explain(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="TOOL", help="A tool; see: counterfoil tools list")],
+    arguments: Annotated[
+        str | None, typer.Argument(metavar="[JSON]", help="A JSON object; without it, what is known before.")
+    ] = None,
+    *,
+    subject: Annotated[
+        str | None, typer.Option(metavar="S", help="Who asks (default: the configuration's own).")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="T", help="Of which tenant.")] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="S", help="With this scope alone; may be repeated.")
+    ] = None,
+) -> int:
+    """Say what would be decided about a call, and by which rule; nothing is recorded."""
+    return policy.explain(context.obj, name, arguments, policy.Asker(subject, tenant, tuple(scope or ())))
+
+
+@ledger_app.command("verify", epilog=example("counterfoil ledger verify ledger.jsonl"))
 def ledger_verify(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="An export; without one, this ledger.")] = None,
@@ -192,25 +238,25 @@ def ledger_verify(
     return ledger_commands.verify(context.obj, file)
 
 
-@ledger_app.command("check", epilog=EVERYWHERE)
+@ledger_app.command("check", epilog=example("counterfoil ledger check"))
 def ledger_check(context: typer.Context) -> int:
     """Check that the current state is what the events say."""
     return ledger_commands.check(context.obj)
 
 
-@ledger_app.command("export", epilog=EVERYWHERE)
+@ledger_app.command("export", epilog=example("counterfoil ledger export > ledger.jsonl"))
 def ledger_export(context: typer.Context) -> int:
     """Write every event to stdout, as JSON Lines."""
     return ledger_commands.export(context.obj)
 
 
-@ledger_app.command("stats", epilog=EVERYWHERE)
+@ledger_app.command("stats", epilog=example("counterfoil ledger stats --json"))
 def ledger_stats(context: typer.Context) -> int:
     """Counts and sizes."""
     return ledger_commands.stats(context.obj)
 
 
-@ledger_app.command("backup", epilog=EVERYWHERE)
+@ledger_app.command("backup", epilog=example("counterfoil ledger backup copy.db"))
 def ledger_backup(
     context: typer.Context, path: Annotated[Path, typer.Argument(help="A file that is not there yet.")]
 ) -> int:
@@ -218,7 +264,7 @@ def ledger_backup(
     return ledger_commands.backup(context.obj, path)
 
 
-@ledger_app.command("migrate", epilog=EVERYWHERE)
+@ledger_app.command("migrate", epilog=example("counterfoil ledger migrate"))
 def ledger_migrate(context: typer.Context) -> int:
     """Bring an older ledger to this version."""
     return ledger_commands.migrate(context.obj)

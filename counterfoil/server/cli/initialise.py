@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
-import json
-import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -14,69 +11,62 @@ from typing import Final
 from rich.console import Group
 from rich.text import Text
 
+from .clients import Transport, toml_string
+from .examination import chosen_clients, lines_of, setups, target_of
 from .exits import CommandError, Exit, usage
 from .invocation import Invocation
+from .questions import EXAMPLE, NOBODY, Answers, Source, asked, assumed
 from .screen import Screen
 
 CONFIGURATION: Final = "counterfoil.toml"
-EXAMPLE: Final = "example_tools"
 _STARTER: Final = "counterfoil.server.cli.starter"
-_NOTHING: Final = "nothing was written"
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What the file says of its owner."""
+class Wish:
+    """The options of `init`; without `client` a person is asked, and everybody else is shown all."""
 
-    name: str
-    subject: str
-    modules: tuple[str, ...] = ()
+    example: bool = False
+    force: bool = False
+    client: str | None = None
 
 
-def init(invocation: Invocation, *, example: bool, force: bool) -> int:
+def init(invocation: Invocation, wish: Wish) -> int:
     """Write the files; nothing is written if one of them is there and `force` was not given."""
+    if wish.client is not None:
+        chosen_clients(wish.client)
     screen = Screen.of(invocation)
     target = invocation.config or Path(CONFIGURATION)
-    module_file = target.parent / f"{EXAMPLE}.py"
-    _refuse_to_overwrite([target, *([module_file] if example else [])], force=force)
-    answers = (
-        _asked(screen, target.parent, example=example)
-        if screen.has_person() and not invocation.json
-        else _assumed(example=example)
-    )
-    written = {target: configuration_text(answers, example=example)}
-    if example:
-        written[module_file] = _starter(f"{EXAMPLE}.py")
-    for path, text in written.items():
+    answers = assumed(example=wish.example, client=wish.client)
+    _refuse_to_overwrite(_paths(target, answers), force=wish.force)
+    if screen.has_person() and not invocation.json:
+        answers = asked(screen, target.parent, answers, client=wish.client)
+        _refuse_to_overwrite(_paths(target, answers), force=wish.force)
+    texts = (configuration_text(answers), _starter(f"{EXAMPLE}.py"))
+    for path, text in zip(_paths(target, answers), texts, strict=False):
         _write(path, text)
-    command = stdio_command(target)
-    screen.answer(
-        {"ok": True, "written": [str(path) for path in written], "stdio": command},
-        _next_steps(list(written), example=example),
-        json.dumps({"mcpServers": {"counterfoil": command}}, indent=2).splitlines(),
-    )
+    _tell(screen, target, answers)
     return Exit.DONE
 
 
-def configuration_text(answers: Answers, *, example: bool) -> str:
+def configuration_text(answers: Answers) -> str:
     """The commented file for these answers."""
-    policy = _starter("policy_example.toml" if example else "policy.toml")
+    policy = _starter("policy_example.toml" if answers.source is Source.EXAMPLE else "policy.toml")
     return Template(_starter(CONFIGURATION)).substitute(
         name=toml_string(answers.name),
         subject=toml_string(answers.subject),
         modules=f"[{', '.join(toml_string(module) for module in answers.modules)}]",
+        host=toml_string(answers.host),
+        url=toml_string(f"{answers.base}/orders/{{order_id}}"),
+        write=toml_string(answers.write),
+        destructive=toml_string(answers.destructive),
         policy=policy.rstrip("\n") + "\n",
     )
 
 
-def toml_string(value: str) -> str:
-    """A basic string of TOML: JSON's, with DEL escaped too."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def stdio_command(target: Path) -> dict[str, object]:
-    """What an MCP client must start, in the form that most clients' settings take."""
-    return {"command": sys.executable, "args": ["-m", "counterfoil", "serve", "--config", str(target.resolve())]}
+def _paths(target: Path, answers: Answers) -> list[Path]:
+    """What is written: the configuration, and beside it the example's tools."""
+    return [target, *([target.parent / f"{EXAMPLE}.py"] if answers.source is Source.EXAMPLE else [])]
 
 
 def _starter(name: str) -> str:
@@ -101,33 +91,25 @@ def _refuse_to_overwrite(paths: list[Path], *, force: bool) -> None:
         )
 
 
-def _assumed(*, example: bool) -> Answers:
-    return Answers("counterfoil", getpass.getuser(), (EXAMPLE,) if example else ())
+def _tell(screen: Screen, target: Path, answers: Answers) -> None:
+    server = target_of(target, answers.name)
+    chosen = () if answers.client == NOBODY else chosen_clients(answers.client)
+    found = setups(server, target, chosen, Transport.STDIO)
+    written = [str(path) for path in _paths(target, answers)]
+    answer = {"ok": True, "written": written, "stdio": server.stdio, "clients": [asdict(one) for one in found]}
+    screen.answer(answer, _next_steps(written, answers.source), [line for one in found for line in lines_of(one)])
 
 
-def _asked(screen: Screen, folder: Path, *, example: bool) -> Answers:
-    assumed = _assumed(example=example)
-    name = screen.ask(f"A name for this server [{assumed.name}]: ", otherwise=_NOTHING) or assumed.name
-    subject = screen.ask(f"Who are you to it [{assumed.subject}]: ", otherwise=_NOTHING) or assumed.subject
-    if example:
-        return Answers(name, subject, assumed.modules)
-    module = screen.ask("A Python module with your tools, if there is one here [none]: ", otherwise=_NOTHING)
-    if module and not _is_there(folder, module):
-        screen.say(f"There is no module {module} here yet: add it to [python] modules once it is.")
-        module = ""
-    return Answers(name, subject, (module,) if module else ())
-
-
-def _is_there(folder: Path, module: str) -> bool:
-    base = folder.joinpath(*module.split("."))
-    return base.with_suffix(".py").is_file() or base.is_dir()
-
-
-def _next_steps(written: list[Path], *, example: bool) -> Group:
+def _next_steps(written: list[str], source: Source) -> Group:
+    """What to type next, and what the lines below are for."""
+    example = source is Source.EXAMPLE
     call = """counterfoil call shop_order '{"order_id": "ord_1"}'""" if example else "counterfoil tools list"
+    by_hand = [Text("  (first take the comment signs from the HTTP tool in it)")] if source is Source.HTTP else []
     return Group(
-        Text(f"Wrote {' and '.join(map(str, written))}. Next:"),
+        Text(f"Wrote {' and '.join(written)}. Next:"),
+        *by_hand,
         Text("  counterfoil check", style="bold"),
         Text(f"  {call}", style="bold"),
-        Text("\nFor an MCP client (stdio):"),
+        Text("  counterfoil doctor", style="bold"),
+        Text("\nFor a client, to be put in beside what is there (traps: counterfoil doctor --client NAME):\n"),
     )

@@ -26,7 +26,8 @@ def transport_of(options: Sequence[str]) -> str:
     parser = _Parser(
         prog="counterfoil serve",
         description="Serve MCP. Over stdio nothing but MCP is written to stdout; the log goes to stderr.",
-        epilog="--config F names the configuration (default: counterfoil.toml here or in a folder above).",
+        epilog="Example: counterfoil serve --config counterfoil.toml. "
+        "--config F names the configuration (default: counterfoil.toml here or in a folder above).",
         allow_abbrev=False,
     )
     parser.add_argument("--transport", choices=TRANSPORTS, default=TRANSPORTS[0], help="default: %(default)s")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
-
-from rich.console import Group
-from rich.text import Text
+from dataclasses import asdict
+from difflib import get_close_matches
+from typing import Any
 
 from ...registry.contract import Contract
-from . import render
+from ...tools.base.search import summary as in_a_line
+from . import render, tool_card
 from .doors import with_tools
 from .exits import CommandError, Exit
 from .invocation import Invocation
@@ -55,15 +54,21 @@ def show_all(invocation: Invocation) -> int:
 def search(invocation: Invocation, query: str, limit: int) -> int:
     """Search as `tool_search` does."""
 
-    def use(app: Tools) -> Mapping[str, Any]:
+    def use(app: Tools) -> dict[str, Any]:
         found = app.shelf.search(app.local, query=query, names=(), category=None, limit=limit)
         matches = [
-            {**_seen(app, hit.contract), "score": round(hit.score, 3)} for hit in found.hits if not hit.missing_scopes
+            {
+                **_seen(app, hit.contract),
+                "summary": in_a_line(hit.contract.text.description),
+                "score": round(hit.score, 3),
+            }
+            for hit in found.hits
+            if not hit.missing_scopes
         ]
         return {"matches": matches, "unmatched_terms": list(found.unmatched), "more": found.more}
 
     found = with_tools(invocation, use)
-    shown = render.tools_table(found["matches"]) if found["matches"] else Text("Nothing fits.")
+    shown = tool_card.found(found["matches"], found["unmatched_terms"], found["more"])
     Screen.of(invocation).answer(found, shown)
     return Exit.DONE if found["matches"] else Exit.NO
 
@@ -72,40 +77,48 @@ def show(invocation: Invocation, name: str) -> int:
     """Show one contract."""
 
     def use(app: Tools) -> dict[str, Any]:
-        entry = app.catalogue.get(name)
-        if entry is None:
-            raise CommandError(Exit.NO, "unknown_tool", f"no tool is called {name!r}; see: counterfoil tools list")
-        return {**_seen(app, entry.contract), **_details(entry.contract)}
+        contract = contract_of(app, name)
+        return {**_seen(app, contract), **_details(contract)}
 
     shown = with_tools(invocation, use)
-    schemas = ("input_schema", "output_schema")
-    parts = [render.facts((field, _line(value)) for field, value in shown.items() if field not in schemas)]
-    bodies = [part for field in schemas for part in (Text(f"\n{field}", style="dim"), render.data(shown[field]))]
-    Screen.of(invocation).answer(shown, Group(*parts, *bodies))
+    Screen.of(invocation).answer(shown, tool_card.card(shown))
     return Exit.DONE
 
 
+def contract_of(app: Tools, name: str) -> Contract:
+    """The contract that unpinned calls of this name take.
+
+    Raises:
+        CommandError: no tool has the name; close ones are told.
+    """
+    entry = app.catalogue.get(name)
+    if entry is None:
+        near = get_close_matches(name, app.catalogue.names(), 1)
+        hint = f"did you mean {near[0]}?" if near else "see: counterfoil tools list"
+        raise CommandError(Exit.NO, "unknown_tool", f"no tool is called {name!r}; {hint}")
+    return entry.contract
+
+
 def _details(contract: Contract) -> dict[str, Any]:
-    resources = contract.gate.resources
+    gate, limits, recovery = contract.gate, contract.limits, contract.recovery
     return {
         "description": contract.text.description,
-        "open_world": contract.gate.open_world,
-        "idempotency": contract.recovery.idempotency,
-        "probe": contract.recovery.probe,
-        "settle_s": contract.recovery.settle_s,
-        "compensation": contract.recovery.compensation,
-        "resources": ["(a function of the arguments)"] if callable(resources) else list(resources),
-        "sensitive": list(contract.gate.sensitive),
-        "timeout_s": contract.limits.timeout_s,
+        "open_world": gate.open_world,
+        "contract_approval": gate.approval,
+        "visibility": gate.visibility,
+        "idempotency": recovery.idempotency,
+        "key_retention_s": recovery.key_retention_s,
+        "probe": recovery.probe,
+        "settle_s": recovery.settle_s,
+        "compensation": recovery.compensation,
+        "resources": ["(a function of the arguments)"] if callable(gate.resources) else list(gate.resources),
+        "sensitive": list(gate.sensitive),
+        "timeout_s": limits.timeout_s,
         "retry": {"attempts": contract.retry.attempts, "backoff_s": contract.retry.backoff_s},
+        "concurrency": limits.concurrency,
+        "rate": None if limits.rate is None else asdict(limits.rate),
+        "pool": limits.pool,
+        "cost": limits.cost,
         "input_schema": contract.schemas.input,
         "output_schema": contract.schemas.output,
     }
-
-
-def _line(value: object) -> object:
-    if isinstance(value, list):
-        return ", ".join(map(str, cast("list[object]", value))) or None
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {item}" for name, item in cast("dict[str, object]", value).items())
-    return value
