@@ -1,0 +1,261 @@
+"""Everything that can be wrong with one described tool by itself, all at once and each at its own key.
+
+Other tools are looked at elsewhere. A URL or a header is never repeated in a message: it may hold a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+from ...canonical import JsonObject
+from ...registry.contract import BASE_NAMES, NAME, RESERVED_ENDINGS
+from ...registry.filling import Scope
+from ...registry.predicates import PredicateError, parse_pointer, predicate
+from ...registry.schema import SchemaError, compile_schema
+from ...registry.schema_paths import has_path
+from ...registry.template import fault_of, placeholders
+from ...registry.vocabulary import Assurance, Effect, Idempotency
+from ...tools.http.hosts import Hosts, UrlError
+from ..config import Configuration, Problem
+from ..config.errors import KeyPath
+from ..config.tool_tables import AnswerTable, SignTable, ToolProbeTable, ToolTable
+from .making import TESTS, input_schema, output_schema, request_of, sign_of
+from .requests import Requests, names_call
+
+_SIGNS: Final = ("happened", "pending", "absent")
+_STATUSES: Final = ("no_result_status", "refused_status", "unknown_status")
+_INLINE: Final = frozenset({"tool", "arguments"})
+
+
+@dataclass(slots=True)
+class Checked:
+    """One tool and what was found wrong with it so far."""
+
+    config: Configuration
+    name: str
+    table: ToolTable
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    def say(self, key: str, message: str, nearest: str | None = None) -> None:
+        """Note a problem at a dotted key below the tool; the empty one is the tool itself."""
+        self.say_at(tuple(key.split(".")) if key else (), message, nearest)
+
+    def say_at(self, below: KeyPath, message: str, nearest: str | None = None) -> None:
+        """Note a problem at a key path below the tool."""
+        self.problems.append(self.config.problem(("tools", self.name, *below), message, nearest))
+
+
+def check_tool(config: Configuration, name: str, table: ToolTable, hosts: Hosts) -> list[Problem]:
+    """Every problem of one tool that its own tables, the pools and the allowed hosts show."""
+    checked = Checked(config, name, table)
+    _check_name(checked)
+    schema = _check_schemas(checked)
+    if table.pool is not None and table.pool not in config.pools:
+        checked.say("pool", f"there is no [pools.{table.pool}]", nearest_of(table.pool, config.pools))
+    if table.effect is Effect.DESTRUCTIVE and table.approval is Assurance.CLIENT:
+        checked.say("approval", "'client' is for reversible writes; a destructive tool takes 'operator' or "
+                                "'second_person'")  # fmt: skip
+    if schema is not None:
+        _check_arguments(checked, schema)
+        _check_requests(checked, schema, hosts)
+    _check_keys(checked)
+    _check_answer(checked, "http", table.http)
+    _check_pages(checked, schema)
+    if table.probe is not None:
+        _check_signs(checked, table.probe)
+    if table.compensation is not None:
+        _check_compensation(checked)
+    return checked.problems
+
+
+def usable_hosts(config: Configuration) -> tuple[list[str], list[Problem]]:
+    """The hosts that tools may reach, and what is wrong with the other entries."""
+    usable: list[str] = []
+    problems: list[Problem] = []
+    for index, entry in enumerate(config.http.allow_hosts):
+        try:
+            Hosts([entry])
+        except UrlError as error:
+            problems.append(config.problem(("http", "allow_hosts", index), str(error)))
+        else:
+            usable.append(entry)
+    return usable, problems
+
+
+def nearest_of(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant."""
+    return next(iter(get_close_matches(name, list(names), 1)), None)
+
+
+def _check_name(checked: Checked) -> None:
+    if not NAME.fullmatch(checked.name):
+        checked.say("", "expected a name of 1 to 64 characters of a-z, 0-9 and _")
+    elif checked.name in BASE_NAMES:
+        checked.say("", "this is the name of a base tool; choose another")
+    elif checked.name.endswith(RESERVED_ENDINGS):
+        checked.say("", f"the endings {' and '.join(RESERVED_ENDINGS)} belong to probes and compensations")
+
+
+def _check_schemas(checked: Checked) -> JsonObject | None:
+    """The schema of the arguments; None if there is none to check anything by."""
+    table = checked.table
+    for short in ("input", "output"):
+        if getattr(table, short) is not None and getattr(table, f"{short}_schema") is not None:
+            checked.say(f"{short}_schema", f"expected {short} or {short}_schema, not both")
+    try:
+        if (output := output_schema(table)) is not None:
+            compile_schema(output)
+    except SchemaError as error:
+        checked.say("output_schema", str(error))
+    try:
+        schema = input_schema(table)
+        compile_schema(schema)
+    except SchemaError as error:
+        checked.say("input_schema", str(error))
+        return None
+    if schema.get("type") != "object":
+        checked.say("input_schema", 'expected type = "object": arguments are an object')
+        return None
+    return schema
+
+
+def _check_arguments(checked: Checked, schema: JsonObject) -> None:
+    """What names arguments outside of requests: resources and sensitive places."""
+    for index, template in enumerate(checked.table.resources or ()):
+        if fault := fault_of(template):
+            checked.say_at(("resources", index), fault)
+            continue
+        for path in placeholders(template):
+            _check_argument(checked, ("resources", index), path.split("."), schema)
+    for index, place in enumerate(checked.table.sensitive or ()):
+        _check_argument(checked, ("sensitive", index), parse_pointer(place.replace("/*", "/0")), schema)
+
+
+def _check_argument(checked: Checked, at: KeyPath, path: Iterable[str], schema: JsonObject) -> None:
+    steps = list(path)
+    if has_path(schema, steps):
+        return
+    known = argument_names(schema)
+    near = nearest_of(steps[0], known) if steps[0] not in known else None
+    has = "" if near else f"; it has {', '.join(known) or 'none'}"
+    checked.say_at(at, f"{'.'.join(steps)!r} is no argument of this tool{has}", near)
+
+
+def argument_names(schema: JsonObject) -> list[str]:
+    """The arguments that a schema states, sorted."""
+    properties = schema.get("properties")
+    return sorted(properties) if isinstance(properties, dict) else []
+
+
+def _check_requests(checked: Checked, schema: JsonObject, hosts: Hosts) -> None:
+    table, requests = checked.table, Requests(hosts)
+    scope, undoing = Scope(schema), Scope(schema, compensation=True)
+    found = list(requests.faults(table.http, table.http.method, table.http.url, scope, ("http",)))
+    if table.probe is not None:
+        found += requests.faults(table.probe, table.probe.method, table.probe.url, scope, ("probe",))
+    undo = table.compensation
+    if undo is not None and undo.url is not None:
+        found += requests.faults(undo, undo.method or "POST", undo.url, undoing, ("compensation",))
+    for one in found:
+        checked.say_at(one.path, one.message)
+
+
+def _check_keys(checked: Checked) -> None:
+    """A key is sent by keyed tools alone, and a keyed tool sends one: everything about sending again rests on it."""
+    table, undo = checked.table, checked.table.compensation
+    _check_key(checked, "http", table.http, table.idempotency, table.http.url)
+    if table.key_retention_s is not None and table.idempotency is not Idempotency.KEYED:
+        checked.say("key_retention_s", 'only a keyed tool keeps a key; say idempotency = "keyed", or leave it out')
+    if undo is not None and undo.url is not None:
+        _check_key(checked, "compensation", undo, undo.idempotency, undo.url)
+
+
+def _check_key(
+    checked: Checked, below: str, table: AnswerTable, idempotency: Idempotency | None, url: str
+) -> None:  # fmt: skip
+    keyed = idempotency is Idempotency.KEYED
+    if table.idempotency_header is not None and not keyed:
+        place = "the tool" if below == "http" else "the compensation"
+        checked.say(f"{below}.idempotency_header", f'{place} is not keyed; say idempotency = "keyed" if the other side '
+                                                   "honours the key, or leave the header out")  # fmt: skip
+    if keyed and table.idempotency_header is None and not names_call(request_of(table, "POST", url)):
+        key = "idempotency" if below == "http" else f"{below}.idempotency"
+        checked.say(key, "a keyed tool sends its key, and this one sends it nowhere; state idempotency_header, or "
+                         "{call.action_id} in the request")  # fmt: skip
+
+
+def _check_answer(checked: Checked, below: str, table: AnswerTable) -> None:
+    seen: dict[int, str] = {}
+    for name in _STATUSES:
+        for status in dict.fromkeys(getattr(table, name)):
+            if status in seen:
+                checked.say(f"{below}.{name}", f"{status} is in {seen[status]} too; it can mean only one of them")
+            seen.setdefault(status, name)
+
+
+def _check_pages(checked: Checked, schema: JsonObject | None) -> None:
+    pages = checked.table.http.pages
+    if pages is None:
+        return
+    if checked.table.effect is not Effect.READ:
+        checked.say("http.pages", "only a read is followed page by page; anything else is sent once")
+    if checked.table.http.output:
+        checked.say("http.output", "with pages the output is {items, next}; leave it out")
+    if pages.parameter and not pages.next:
+        checked.say("http.pages.parameter", "it takes the cursor that `next` points at; state next too")
+    if pages.argument and schema is not None:
+        _check_argument(checked, ("http", "pages", "argument"), [pages.argument], schema)
+
+
+def _check_signs(checked: Checked, probe: ToolProbeTable) -> None:
+    for name in _SIGNS:
+        sign = getattr(probe, name)
+        if sign is not None:
+            _check_sign(checked, name, sign)
+
+
+def _check_sign(checked: Checked, name: str, table: SignTable) -> None:
+    sign = sign_of(table)
+    if not sign.tests and not sign.status:
+        checked.say(f"probe.{name}", f"expected a test ({', '.join(TESTS)}), a status, or both")
+    for test, operand in sign.tests.items():
+        try:
+            predicate(sign.path, test, operand)
+        except PredicateError as error:
+            checked.say(f"probe.{name}.{test}", str(error))
+
+
+def _check_compensation(checked: Checked) -> None:
+    """Either another tool or a request of its own, and nothing of both."""
+    undo = checked.table.compensation
+    if undo is None:
+        return
+    if checked.table.effect is Effect.READ:
+        checked.say("compensation", "a read has no effect to undo; leave it out")
+    if undo.url is not None and undo.tool is not None:
+        checked.say("compensation.tool", "expected a tool, or a request of its own (method, url), not both")
+    elif undo.url is not None:
+        _check_inline(checked)
+    elif undo.tool is None:
+        checked.say("compensation", "expected a tool (tool, arguments), or a request of its own (method, url)")
+    else:
+        for key in sorted(set(_stated(undo)) - _INLINE):
+            checked.say(f"compensation.{key}", "it belongs to a request of its own; the tool that is named says it")
+
+
+def _check_inline(checked: Checked) -> None:
+    undo = checked.table.compensation
+    if undo is None:
+        return
+    if undo.method is None:
+        checked.say("compensation.url", "expected a method beside it")
+    if undo.arguments is not None:
+        checked.say("compensation.arguments", "a request of its own takes the call's arguments; leave them out")
+    _check_answer(checked, "compensation", undo)
+
+
+def _stated(table: AnswerTable) -> Iterator[str]:
+    yield from table.model_dump(by_alias=True, exclude_unset=True)
