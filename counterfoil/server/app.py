@@ -142,9 +142,7 @@ async def open_app(
         runtime = Runtime(_parts(tools, ledger, time, serves=role != "cli"))
         await runtime.start(sweeps=role != "cli")
         try:
-            yield App(
-                config, tools.catalogue, tools.policy, tools.shelf, tools.local, tools.outbound, ledger, runtime
-            )
+            yield App(config, tools.catalogue, tools.policy, tools.shelf, tools.local, tools.outbound, ledger, runtime)
         finally:
             done = await runtime.stop(config.server.grace_s)
     finally:

@@ -46,7 +46,7 @@ def _known_tools(tools: dict[str, Any], found: list[KeyPath]) -> Iterator[tuple[
     for name, tool in tools.items():
         table = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {"http": tool}
         probe = table.get("probe")
-        taken = [key for key in _TOOL_KEYS if key in table]
+        taken: list[str] = [key for key in _TOOL_KEYS if key in table]
         if not get_close_matches("http", table, 1):
             found.append(("tools", name, "sql") if "sql" in table else ("tools", name))
             continue

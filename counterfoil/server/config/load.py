@@ -123,7 +123,9 @@ def parse(text: str, path: Path) -> Configuration:
     else:
         problems += _duplicate_ids(document, places)
         if not problems:
-            return Configuration(path, **{name: getattr(document, name) for name in Document.model_fields}, places=places)
+            return Configuration(
+                path, **{name: getattr(document, name) for name in Document.model_fields}, places=places
+            )
     raise ConfigError(path, sorted(problems, key=lambda problem: problem.line or 0))
 
 

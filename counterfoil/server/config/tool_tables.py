@@ -35,7 +35,8 @@ class HttpTable(Table):
     """The guarded outbound client."""
 
     allow_hosts: Texts = ()
-    """Hosts that tools may reach; nothing else is. A name alone is https on port 443; any other port, and an address, is named as `HOST:PORT`."""
+    """Hosts that tools may reach; nothing else is. A name alone is https on port 443; any other port, and an address,
+    is named as `HOST:PORT`."""
 
 
 class RetryTable(Table):
@@ -230,7 +231,8 @@ class ToolTable(Table):
     code: bool | None = None
     """Whether programs may call it; false."""
     input: dict[Argument, ShortType] | None = None
-    """Its arguments in short: `string`, `number`, `integer`, `boolean`, `object` or `array`, with `?` where optional, and `: text` to describe."""
+    """Its arguments in short: `string`, `number`, `integer`, `boolean`, `object` or `array`, with `?` where optional,
+    and `: text` to describe."""
     input_schema: dict[str, Any] | None = None
     """Its arguments in full, as JSON Schema 2020-12, instead of `input`."""
     output: dict[Argument, ShortType] | None = None

@@ -23,7 +23,7 @@ from ..config import Configuration, Problem
 from ..config.errors import KeyPath
 from ..config.tool_tables import AnswerTable, SignTable, ToolProbeTable, ToolTable
 from .making import TESTS, input_schema, output_schema, request_of, sign_of
-from .requests import Requests, names_call
+from .requests import Requests, names_action, names_call
 
 _SIGNS: Final = ("happened", "pending", "absent")
 _STATUSES: Final = ("no_result_status", "refused_status", "unknown_status")
@@ -150,6 +150,12 @@ def argument_names(schema: JsonObject) -> list[str]:
     return sorted(properties) if isinstance(properties, dict) else []
 
 
+def required_names(schema: JsonObject) -> list[str]:
+    """The arguments that every call must have."""
+    required = schema.get("required")
+    return [str(name) for name in required] if isinstance(required, list) else []
+
+
 def _check_requests(checked: Checked, schema: JsonObject, hosts: Hosts) -> None:
     table, requests = checked.table, Requests(hosts)
     scope, undoing = Scope(schema), Scope(schema, compensation=True)
@@ -208,6 +214,8 @@ def _check_pages(checked: Checked, schema: JsonObject | None) -> None:
         checked.say("http.pages.parameter", "it takes the cursor that `next` points at; state next too")
     if pages.argument and schema is not None:
         _check_argument(checked, ("http", "pages", "argument"), [pages.argument], schema)
+        if pages.argument in required_names(schema):
+            checked.say("http.pages.argument", "the first page has no cursor, so this argument must be optional")
 
 
 def _check_signs(checked: Checked, probe: ToolProbeTable) -> None:
@@ -222,6 +230,9 @@ def _check_sign(checked: Checked, name: str, table: SignTable) -> None:
     if not sign.tests and not sign.status:
         checked.say(f"probe.{name}", f"expected a test ({', '.join(TESTS)}), a status, or both")
     for test, operand in sign.tests.items():
+        if names_action(operand):
+            checked.say(f"probe.{name}.{test}", "a sign compares with what stands here; put {call.action_id} into the "
+                                                "request, so that only this call's record comes back")  # fmt: skip
         try:
             predicate(sign.path, test, operand)
         except PredicateError as error:

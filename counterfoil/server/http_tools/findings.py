@@ -1,4 +1,4 @@
-"""What is allowed in a described tool and still worth a person's look: `counterfoil check` shows it, a start does not."""
+"""What is allowed in a described tool and still worth a look: `counterfoil check` shows it, a start does not."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ from ..config.tool_tables import RequestTable, ToolTable
 from .making import probe_of
 from .requests import is_reference, names_call
 
+_ANOTHERS: Final = (
+    "this probe could match another call: nothing in its request is this call's alone; send "
+    "{call.action_id} with the call and ask for it here"
+)
+_NOBODY_ASKS: Final = (
+    "settle_s lets a call be sent again once its probe says absent; without a probe or a key nothing asks"
+)
+_BARE: Final = (
+    "a destructive tool without probe, key or compensation: a lost answer can be settled by a person alone, and "
+    "nothing here can undo its effect"
+)
 _LITERAL: Final = (
     "a literal in a header of this name looks like a secret written down; put it in the environment or a file and "
     "write env:NAME or file:PATH"
@@ -35,26 +46,12 @@ Said = tuple[Severity, KeyPath, str]
 
 def _of_tool(table: ToolTable) -> Iterator[Said]:
     keyed = table.idempotency is Idempotency.KEYED
-    if table.probe is not None and not names_call(probe_of(table.probe)):
-        yield (
-            Severity.WARNING,
-            ("probe",),
-            "this probe could match another call: nothing in its request or its signs is this call's alone; send "
-            "{call.action_id} with the call and look for it here",
-        )
+    if table.probe is not None and not names_call(probe_of(table.probe).request):
+        yield Severity.WARNING, ("probe",), _ANOTHERS
     if table.settle_s is not None and table.probe is None and not keyed:
-        yield (
-            Severity.WARNING,
-            ("settle_s",),
-            "settle_s lets a call be sent again once its probe says absent; without a probe or a key nothing asks",
-        )
+        yield Severity.WARNING, ("settle_s",), _NOBODY_ASKS
     if table.effect is Effect.DESTRUCTIVE and table.probe is None and table.compensation is None and not keyed:
-        yield (
-            Severity.NOTE,
-            (),
-            "a destructive tool without probe, key or compensation: a lost answer can be settled by a person alone, "
-            "and its effect be undone by nothing here",
-        )
+        yield Severity.NOTE, (), _BARE
     for below, request in (("http", table.http), ("probe", table.probe), ("compensation", table.compensation)):
         if request is not None:
             yield from _literals(below, request)

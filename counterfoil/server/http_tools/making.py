@@ -75,7 +75,7 @@ def output_schema(table: ToolTable) -> JsonObject | None:
 def sign_of(table: SignTable) -> Sign:
     """One sign, with the tests that the table states."""
     stated = table.model_dump(by_alias=True, exclude_unset=True)
-    tests = {name: stated[name] for name in TESTS if name in stated}
+    tests: JsonObject = {name: stated[name] for name in TESTS if name in stated}
     return Sign(table.path, tests, frozenset(table.status))
 
 
@@ -144,7 +144,12 @@ def _probe(table: ToolProbeTable, main: Contract) -> Contract:
 def _undo(table: ToolCompensationTable, main: Contract) -> Contract:
     """It has the tool's effect, scopes and resources, and says itself whether it may be sent again."""
     gate = main.gate
-    stated = {"effect": gate.effect, "scopes": gate.scopes, "resources": gate.resources, "title": f"Undo of {main.name}"}
+    stated = {
+        "effect": gate.effect,
+        "scopes": gate.scopes,
+        "resources": gate.resources,
+        "title": f"Undo of {main.name}",
+    }
     return _beside(UNDO_ENDING, main, stated | {field: getattr(table, field) for field in _UNDO_FIELDS})
 
 

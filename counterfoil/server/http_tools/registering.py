@@ -5,12 +5,13 @@ A secret is resolved when a call is made ready, relative to the configuration's 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...registry.adapter import Adapter
 from ...registry.catalogue import Catalogue
-from ...registry.contract import Contract, ContractError
+from ...registry.contract import ContractError
 from ...registry.schema import SchemaError
 from ...tools.errors import ToolDefinitionError
 from ...tools.http.outbound import Outbound
@@ -18,10 +19,11 @@ from ...tools.http.probe import HttpProbeAdapter
 from ...tools.http.spec import HttpProbe
 from ...tools.http.tool import HttpAdapter
 from ..config import Configuration, Problem
+from ..config.errors import KeyPath
 from ..secrets import resolve
 from .checking import check_tool, nearest_of
-from .making import Made, made_of
-from .undoing import Undoing
+from .making import Made, input_schema, made_of, output_schema
+from .undoing import Shape, Undoing
 
 Secret: TypeAlias = Callable[[str], str]
 
@@ -53,44 +55,67 @@ def secrets_of(config: Configuration) -> Secret:
 
 
 def unfitting(config: Configuration, catalogue: Catalogue) -> list[Problem]:
-    """What is wrong between described tools and the others: names that nothing has, arguments that cannot fit.
-
-    A tool that could not be registered says why itself, and is not missed here.
-    """
-    problems: list[Problem] = []
-    for contract in catalogue.contracts():
-        if contract.name in config.tools and contract.asked_about is None:
-            problems += _named(config, catalogue, contract)
-    return problems
+    """What is wrong between described tools and the others: names that nothing has, arguments that cannot fit."""
+    return [problem for name in config.tools for problem in _Between(config, catalogue, name).problems()]
 
 
-def _named(config: Configuration, catalogue: Catalogue, contract: Contract) -> list[Problem]:
-    table, path = config.tools[contract.name], ("tools", contract.name)
-    problems: list[Problem] = []
-    preview = catalogue.get(table.preview) if table.preview else None
-    if table.preview and preview is None:
-        problems += _missing(config, catalogue, (*path, "preview"), table.preview)
-    elif preview and not preview.contract.is_read:
-        text = f"a preview is a read, and {table.preview} has effect {preview.contract.gate.effect.value!r}"
-        problems.append(config.problem((*path, "preview"), text))
-    undo = table.compensation.tool if table.compensation else None
-    if undo is None:
-        return problems
-    entry = catalogue.get(undo)
-    if entry is None:
-        return problems + _missing(config, catalogue, (*path, "compensation", "tool"), undo)
-    faults = Undoing(contract, entry.contract).faults()
-    return problems + [config.problem((*path, "compensation", *one.path), one.message) for one in faults]
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """One described tool among the others; a described one that could not be registered is not missed."""
 
+    config: Configuration
+    catalogue: Catalogue
+    name: str
 
-def _missing(config: Configuration, catalogue: Catalogue, path: tuple[str, ...], name: str) -> list[Problem]:
-    if name in config.tools:
-        return []
-    known = {one.name for one in catalogue.contracts() if one.asked_about is None} | set(config.tools)
-    return [config.problem(path, f"no tool is called {name!r}", nearest_of(name, known))]
+    def problems(self) -> Iterator[Problem]:
+        table = self.config.tools[self.name]
+        yield from self._preview(table.preview)
+        undo = table.compensation
+        if undo is None or undo.tool is None:
+            return
+        if not self._known(undo.tool):
+            yield self._missing(("compensation", "tool"), undo.tool)
+            return
+        first, second = self._shape(self.name), self._shape(undo.tool)
+        if first and second:
+            for one in Undoing(first, second, undo.arguments).faults():
+                yield self._problem(("compensation", *one.path), one.message)
+
+    def _preview(self, name: str | None) -> Iterator[Problem]:
+        if name is None:
+            return
+        if not self._known(name):
+            yield self._missing(("preview",), name)
+            return
+        entry = self.catalogue.get(name)
+        if entry and not entry.contract.is_read:
+            effect = entry.contract.gate.effect.value
+            yield self._problem(("preview",), f"a preview is a read, and {name} has effect {effect!r}")
+
+    def _known(self, name: str) -> bool:
+        entry = self.catalogue.get(name)
+        return name in self.config.tools or (entry is not None and entry.contract.asked_about is None)
+
+    def _shape(self, name: str) -> Shape | None:
+        """None where a schema cannot be used, which is told at its own key."""
+        table = self.config.tools.get(name)
+        if table is None:
+            entry = self.catalogue.get(name)
+            return Shape.of(entry.contract) if entry else None
+        try:
+            return Shape(name, input_schema(table), output_schema(table), table.sensitive or ())
+        except SchemaError:
+            return None
+
+    def _missing(self, below: KeyPath, name: str) -> Problem:
+        known = {one.name for one in self.catalogue.contracts() if one.asked_about is None} | set(self.config.tools)
+        return self._problem(below, f"no tool is called {name!r}", nearest_of(name, known))
+
+    def _problem(self, below: KeyPath, message: str, nearest: str | None = None) -> Problem:
+        return self.config.problem(("tools", self.name, *below), message, nearest)
 
 
 def _adapter(made: Made, outbound: Outbound, secret: Secret) -> Adapter:
     if isinstance(made.spec, HttpProbe):
         return HttpProbeAdapter(made.contract.name, made.spec, outbound, secret)
-    return HttpAdapter(made.contract.name, made.spec, outbound, secret)
+    return HttpAdapter(made.contract.name, made.spec, outbound, secret, is_read=made.contract.is_read)

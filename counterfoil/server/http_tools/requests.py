@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
+from ...canonical import JsonValue
 from ...registry.filling import Fault, Scope, TemplateError, faults_in, holes
 from ...registry.filling_url import split_template, url_faults
 from ...tools.http.hosts import Hosts, UrlError, parse_url
-from ...tools.http.spec import HttpProbe, Request
+from ...tools.http.spec import Request
 from ..config.errors import KeyPath
 from ..config.tool_tables import AnswerTable, RequestTable
 
@@ -58,19 +59,16 @@ def is_reference(text: str) -> bool:
     return _REFERENCE.fullmatch(text) is not None
 
 
-def names_call(request: Request | HttpProbe) -> bool:
-    """Whether anything of `{call.action_id}` goes with a request, or stands in a probe's signs."""
-    if isinstance(request, HttpProbe):
-        signs = [sign.tests for sign in (request.happened, request.pending, request.absent) if sign]
-        return names_call(request.request) or any(map(_names_action, signs))
+def names_call(request: Request) -> bool:
+    """Whether `{call.action_id}` goes with a request."""
     headers = [text for text in request.headers.values() if not is_reference(text)]
-    texts = (request.url, headers, request.query, request.json, request.form)
-    return any(map(_names_action, texts))
+    return any(map(names_action, (request.url, headers, request.query, request.json, request.form)))
 
 
-def _names_action(template: object) -> bool:
+def names_action(template: object) -> bool:
+    """Whether `{call.action_id}` stands in a template of any JSON shape."""
     try:
-        return any(hole.root == "call" and hole.path == ("action_id",) for hole in holes(template))  # type: ignore[arg-type]
+        return any(hole.root == "call" and hole.path == ("action_id",) for hole in holes(cast("JsonValue", template)))
     except TemplateError:
         return False
 
@@ -84,7 +82,7 @@ def _body(table: RequestTable, method: str, at: KeyPath) -> Iterator[Fault]:
 
 
 def _headers(table: RequestTable, at: KeyPath) -> Iterator[Fault]:
-    stated = [(name.lower(), ("headers", name)) for name in table.headers]
+    stated: list[tuple[str, KeyPath]] = [(name.lower(), ("headers", name)) for name in table.headers]
     if isinstance(table, AnswerTable):
         ours = ("idempotency_header", "precondition_header")
         stated += [(value.lower(), (key,)) for key in ours if (value := getattr(table, key)) is not None]

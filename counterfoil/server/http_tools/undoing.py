@@ -15,28 +15,44 @@ from ...registry.filling import Fault, Hole, Scope, TemplateError, faults_in, ho
 from ...registry.refs import at, local_target
 from ...registry.schema import compile_schema
 from ..config.errors import KeyPath
-from .checking import argument_names, nearest_of
+from .checking import argument_names, nearest_of, required_names
 
 _SAME: Final = {"integer": "number"}
 _HOPS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Undoing:
-    """A tool, and the one that undoes it."""
+class Shape:
+    """What a tool takes and gives, whether it could be registered or not."""
 
-    first: Contract
-    undo: Contract
+    name: str
+    input: JsonObject
+    output: JsonObject | None = None
+    sensitive: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, contract: Contract) -> Shape:
+        """That of a registered tool."""
+        return cls(contract.name, contract.schemas.input, contract.schemas.output, contract.gate.sensitive)
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """A tool, the one that undoes it, and the template of the latter's arguments; None: the call's own."""
+
+    first: Shape
+    undo: Shape
+    template: JsonObject | None
 
     def faults(self) -> Iterator[Fault]:
         """Every mistake, at key paths below `compensation`."""
-        template = self.first.recovery.compensation_arguments
-        if template is None:
+        if self.template is None:
             yield from self._own()
             return
-        wrong = list(faults_in(template, Scope(self.first.schemas.input, compensation=True), ("arguments",)))
+        template = self.template
+        wrong = list(faults_in(template, Scope(self.first.input, compensation=True), ("arguments",)))
         yield from wrong
-        known = argument_names(self.undo.schemas.input)
+        known = argument_names(self.undo.input)
         for name, value in template.items():
             path = ("arguments", name)
             if name not in known:
@@ -45,14 +61,14 @@ class Undoing:
                 yield Fault(path, f"{self.undo.name} has no such argument{hint}")
             elif not any(fault.path[:2] == path for fault in wrong):
                 yield from self._value(name, value, path)
-        missing = [name for name in _required(self.undo.schemas.input) if name not in template]
+        missing = [name for name in required_names(self.undo.input) if name not in template]
         if missing:
             yield Fault(("arguments",), f"{self.undo.name} needs {', '.join(missing)} too")
 
     def _own(self) -> Iterator[Fault]:
         """The call's own arguments, where none are stated."""
-        theirs, ours = set(argument_names(self.undo.schemas.input)), set(argument_names(self.first.schemas.input))
-        missing = [name for name in _required(self.undo.schemas.input) if name not in ours]
+        theirs, ours = set(argument_names(self.undo.input)), set(argument_names(self.first.input))
+        missing = [name for name in required_names(self.undo.input) if name not in ours]
         unknown = sorted(ours - theirs)
         if missing or unknown:
             said = [f"it needs {', '.join(missing)}"] if missing else []
@@ -61,7 +77,7 @@ class Undoing:
                                    "state arguments")  # fmt: skip
 
     def _value(self, name: str, value: JsonValue, path: KeyPath) -> Iterator[Fault]:
-        target = _resolved(self.undo.schemas.input, _property(self.undo.schemas.input, name))
+        target = _resolved(self.undo.input, _property(self.undo.input, name))
         if not any(True for _ in holes(value)):
             yield from self._literal(name, value, path)
             return
@@ -72,15 +88,16 @@ class Undoing:
         takes = _types(target)
         if comes and takes and not comes & takes:
             yield Fault(path, f"{self.undo.name} takes {_listed(takes)} here, and this gives {_listed(comes)}")
+            return
         optional = [one for one in holes(value) if self._may_be_absent(one)]
-        if optional and name in _required(self.undo.schemas.input):
+        if optional and name in required_names(self.undo.input):
             yield Fault(path, f"{self.undo.name} needs it, and {'.'.join(optional[0].path)!r} may be absent")
 
     def _literal(self, name: str, value: JsonValue, path: KeyPath) -> Iterator[Fault]:
-        schema = self.undo.schemas.input
+        schema = self.undo.input
         alone: JsonObject = {key: part for key, part in schema.items() if key in {"$defs", "$schema", "definitions"}}
         alone |= {"properties": {name: _property(schema, name)}}
-        for problem in compile_schema(alone).problems({name: value}, limit=1, conceal=self.undo.gate.sensitive):
+        for problem in compile_schema(alone).problems({name: value}, limit=1, conceal=self.undo.sensitive):
             yield Fault(path, f"{self.undo.name} does not take it: {problem.message}")
 
     def _types_of(self, hole: Hole) -> set[str]:
@@ -89,15 +106,15 @@ class Undoing:
             case "call":
                 return {"string"}
             case "output":
-                return _types_at(self.first.schemas.output or {}, hole.path)
+                return _types_at(self.first.output or {}, hole.path)
             case "arguments":
-                return _types_at(self.first.schemas.input, hole.path)
+                return _types_at(self.first.input, hole.path)
 
     def _may_be_absent(self, hole: Hole) -> bool:
-        schema = self.first.schemas.input
+        schema = self.first.input
         if hole.root != "arguments" or "default" in _resolved(schema, _property(schema, hole.path[0])):
             return False
-        return hole.path[0] not in _required(schema)
+        return hole.path[0] not in required_names(schema)
 
 
 def _whole(text: str) -> Hole | None:
@@ -135,11 +152,6 @@ def _resolved(root: JsonObject, schema: JsonValue) -> JsonObject:
             break
         schema = at(root, target)
     return schema if isinstance(schema, dict) else {}
-
-
-def _required(schema: JsonObject) -> list[str]:
-    required = schema.get("required")
-    return [str(name) for name in required] if isinstance(required, list) else []
 
 
 def _listed(types: set[str]) -> str:
