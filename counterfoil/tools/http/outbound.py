@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import httpcore2
 
 HOPS: Final = 5
+FIRST_ERROR: Final = 400
 BODY_BYTES: Final = 64_000_000
 CONNECTIONS: Final = 100
 KEEP_ALIVE_S: Final = 30.0
@@ -216,17 +217,19 @@ class Outbound:
             await response.aclose()
 
     async def _read(self, response: httpcore2.Response, url: Url, limit: int) -> Reply:
-        headers = _joined(response.headers)
+        """The whole answer. A status that is an error has said so, whatever becomes of the body after it."""
+        headers, status = _joined(response.headers), response.status
         try:
             decoder = Decoder(headers.get("content-encoding", ""), limit)
             async for chunk in response.aiter_stream():
                 decoder.feed(chunk)
-            body = decoder.finish()
-        except BodyError as error:
-            raise UnreadableError(
-                f"{url.host} answered with status {response.status} and {error}", response.status
-            ) from error
-        return Reply(response.status, headers, body, url)
+            return Reply(status, headers, decoder.finish(), url)
+        except (BodyError, *_failures()) as error:
+            if status >= FIRST_ERROR:
+                return Reply(status, headers, b"", url)
+            if isinstance(error, BodyError):
+                raise UnreadableError(f"{url.host} answered with status {status} and {error}", status) from error
+            raise
 
     def _pool(self, context: ssl.SSLContext, *, reused: bool) -> httpcore2.AsyncConnectionPool:
         """What has an effect gets a connection of its own.

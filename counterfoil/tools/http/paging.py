@@ -79,7 +79,7 @@ class Paging:
         return self._from(cursor) if known and self.count < self._pages.most else None
 
     def _by_url(self, body: JsonValue, reply: Reply, follows: Follows) -> Message | None:
-        reference = _linked(reply.headers)
+        reference: JsonValue = _linked(reply.headers)
         if self._pages.next:
             _, reference = look_up(body, parse_pointer(self._pages.next))
         if not isinstance(reference, str) or not reference:

@@ -1,6 +1,7 @@
 """An HTTP request that asks what became of a call: signs over status and body decide, and doubt is `unknown`.
 
-A sign that tests the body needs a JSON body, so that the page of a proxy or of a login never says that something is not there.
+A sign that tests the body needs a JSON body, so that the page of a proxy or of a login never says that something is
+not there.
 """
 
 from __future__ import annotations
