@@ -1,4 +1,4 @@
-"""Tools that are described in TOML: the reference's own examples, and every mistake at its line with the nearest name."""
+"""Tools described in TOML: the reference's own examples, and every mistake at its line with the nearest name."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ UNDO: Final = "[tools.t.compensation]\n"
         (tool(url=URL + "/{oder_id}"), HTTP - 1, "tools.t.http.url", "did you mean 'order_id'"),
         (tool(url="https://order.example/a"), HTTP - 1, "tools.t.http.url", "did you mean 'orders.example'"),
         (tool(url="http://orders.example/a"), HTTP - 1, "tools.t.http.url", "443"),
-        (tool(url="/orders"), HTTP - 1, "tools.t.http.url", "expected a URL such as"),
+        (tool(url="/orders"), HTTP - 1, "tools.t.http.url", "is no URL"),
         (tool(url="https://me:hunter2@orders.example/a"), HTTP - 1, "tools.t.http.url", "user or password"),
         (tool(url="https://{order_id}.example/a"), HTTP - 1, "tools.t.http.url", "literal"),
         (tool(http="json = { a = ['{nope}'] }"), HTTP, "tools.t.http.json.a[0]", "names no argument"),
@@ -277,9 +277,9 @@ UNDO: Final = "[tools.t.compensation]\n"
         (tool(http="form = { a = '{output.id}' }"), HTTP, "tools.t.http.form.a", "compensation"),
         (tool(http="headers = { X-A = '{note' }"), HTTP, "tools.t.http.headers.X-A", "no placeholder"),
         (tool(http="json = {}\nform = {}"), HTTP + 1, "tools.t.http.form", "json or form"),
-        (tool(http="json = {}", method="GET"), HTTP, "tools.t.http.json", "a GET has no body"),
+        (tool(http="json = {}", method="GET"), HTTP, "tools.t.http.json", "GET has no body"),
         (tool(http="refused_status = [404]\nunknown_status = [404]"), HTTP + 1, "tools.t.http.unknown_status", "404"),
-        (tool(http="idempotency_header = 'K'"), HTTP, "tools.t.http.idempotency_header", "not keyed"),
+        (tool(http="idempotency_header = 'K'"), HTTP, "tools.t.http.idempotency_header", "only a tool with"),
         (tool("idempotency = 'keyed'"), MORE, "tools.t.idempotency", "sends it nowhere"),
         (tool("key_retention_s = 5"), MORE, "tools.t.key_retention_s", "only a keyed tool"),
         (tool("pool = 'order'"), MORE, "tools.t.pool", "there is no [pools.order]; did you mean orders?"),
@@ -291,12 +291,12 @@ UNDO: Final = "[tools.t.compensation]\n"
         (tool("preview = 't'"), MORE, "tools.t.preview", "has effect 'write'"),
         (tool("input_schema = {}"), MORE, "tools.t.input_schema", "not both"),
         (tool("output_schema = { type = 'strin' }"), MORE, "tools.t.output_schema", "schema"),
-        (tool(http="pages = { items = '/a' }"), HTTP, "tools.t.http.pages", "only a read"),
+        (tool(http="pages = { items = '/a' }"), HTTP, "tools.t.http.pages", "only a tool with"),
         (
             tool(http="pages = { items = '/a', argument = 'nota' }", effect="read"),
             HTTP,
             "tools.t.http.pages.argument",
-            "did you mean note?",
+            "did you mean 'note'?",
         ),
         (
             tool(http="pages = { items = '/a', argument = 'order_id' }", effect="read"),
@@ -305,7 +305,7 @@ UNDO: Final = "[tools.t.compensation]\n"
             "must be optional",
         ),
         (tool(after=PROBE + "happened = { gt = 'x' }"), AFTER + 2, "tools.t.probe.happened.gt", "finite number"),
-        (tool(after=PROBE + "happened = { path = '/a' }"), AFTER + 2, "tools.t.probe.happened", "expected a test"),
+        (tool(after=PROBE + "happened = { path = '/a' }"), AFTER + 2, "tools.t.probe.happened", "tests nothing"),
         (
             tool(after=PROBE + "happened = { path = '/a', eq = '{call.action_id}' }"),
             AFTER + 2,
@@ -377,11 +377,11 @@ def test_several_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Pa
         (tool(method="FETCH"), HTTP - 2, "tools.t.http.method", "'GET', 'HEAD'"),
         (tool("output = { a = 'strng' }"), MORE, "tools.t.output.a", "did you mean string"),
         (tool(http="json = { at = 2026-01-01 }"), HTTP, "tools.t.http.json", "dates and times as text"),
-        (tool(http="headers = { Host = 'x' }"), HTTP, "tools.t.http.headers.Host", "the client sets"),
+        (tool(http="headers = { Host = 'x' }"), HTTP, "tools.t.http.headers.Host", "client's own"),
         (tool(after=PROBE + GOOD + "tool = 'x'"), AFTER + 3, "tools.t.probe.tool", "not available"),
         (tool("append = { '/a' = 'x' }"), MORE, "tools.t.append", "not available"),
         ("[tools.gh]\neffect = 'write'\n", BEFORE + 1, "tools.gh", "overlays are not available"),
-        ("[tools.gh]\ndescription = 'x'\neffect = 'read'\n[tools.gh.htpp]\n", BEFORE + 4, "tools.gh.htpp", "mean http?"),
+        ("[tools.gh]\neffect = 'read'\n[tools.gh.htpp]\n", BEFORE + 3, "tools.gh.htpp", "mean http?"),
     ],
 )
 def test_a_mistake_of_form_is_named_at_its_key_and_line(
@@ -407,9 +407,9 @@ def test_a_host_that_is_none_is_told_at_its_place(tmp_path: Path) -> None:
     assert (problem.key, problem.line) == ("http.allow_hosts[1]", 4)
 
 
-@pytest.mark.parametrize("text", [tool(http="headers = { Authorization = 5 }"), tool(http="headers = { X-Key = ['s3'] }")])
-def test_no_message_repeats_a_header(tmp_path: Path, text: str) -> None:
-    (problem,) = problems_of(tmp_path, text)
+@pytest.mark.parametrize("headers", ["{ Authorization = 5 }", "{ X-Key = ['s3'] }"])
+def test_no_message_repeats_a_header(tmp_path: Path, headers: str) -> None:
+    (problem,) = problems_of(tmp_path, tool(http=f"headers = {headers}"))
     assert "got 5" not in str(problem)
     assert "s3" not in str(problem)
 

@@ -1,4 +1,4 @@
-"""The kinds of values that only described tools have: requests, statuses, places in an answer, the short form of input.
+"""The kinds of values that only described tools have: requests, statuses, and the short form of input.
 
 Each is checked by itself; whatever needs two keys is checked where tools are made of them. No message here repeats a
 value that may hold a secret.
@@ -19,9 +19,6 @@ from .kinds import Name
 
 SHORT_TYPES: Final = ("string", "number", "integer", "boolean", "object", "array")
 _ARGUMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_PLACE: Final = re.compile(r"header:[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}|(?:/(?:[^~/]|~[01])*)*")
-_OURS: Final = frozenset({"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"})
 
 
 def short_schema(fields: Mapping[str, str], *, closed: bool) -> JsonObject:
@@ -53,20 +50,6 @@ def _check_argument(name: str) -> str:
     return name
 
 
-def _check_header(name: str) -> str:
-    if not _HEADER.fullmatch(name):
-        raise ValueError("expected the name of a header")
-    if name.lower() in _OURS:
-        raise ValueError(f"the client sets {name} itself; leave it out")
-    return name
-
-
-def _check_place(text: str) -> str:
-    if not _PLACE.fullmatch(text):
-        raise ValueError("expected a JSON Pointer into the body, such as /etag, or header:NAME")
-    return text
-
-
 def _check_json(value: object) -> object:
     match value:
         case None | bool() | int() | str():
@@ -87,11 +70,8 @@ def _check_json(value: object) -> object:
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Argument = Annotated[str, AfterValidator(_check_argument)]
 ShortType = Annotated[str, AfterValidator(_check_short)]
-Header = Annotated[str, AfterValidator(_check_header)]
-Place = Annotated[str, AfterValidator(_check_place)]
 Json = Annotated[Any, AfterValidator(_check_json)]
 JsonTable = Annotated[dict[str, Any], AfterValidator(_check_json)]
-Status = Annotated[int, Field(ge=100, le=599)]
 
-Statuses = Annotated[tuple[Status, ...], Field(strict=False)]
+Statuses = Annotated[tuple[int, ...], Field(strict=False)]
 Texts = Annotated[tuple[Name, ...], Field(strict=False)]

@@ -15,11 +15,9 @@ from .kinds import Count, Name, Pointer, RateText, Seconds, WordOfEffect
 from .table import Table
 from .tool_kinds import (
     Argument,
-    Header,
     Json,
     JsonTable,
     Method,
-    Place,
     ShortType,
     Statuses,
     Texts,
@@ -97,7 +95,7 @@ class SignTable(Table):
 class RequestTable(Table):
     """One request; its texts are templates (`{order_id}`, `{call.action_id}`)."""
 
-    headers: dict[Header, str] = Field(default_factory=dict)
+    headers: dict[Name, str] = Field(default_factory=dict)
     """Headers: secret references (`env:NAME`, `file:PATH`), or templates."""
     query: JsonTable = Field(default_factory=dict)
     """Query parameters; one whose optional argument is absent is left out."""
@@ -116,13 +114,13 @@ class AnswerTable(RequestTable):
     """Statuses that mean: refused without effect, beyond the defaults."""
     unknown_status: Statuses = ()
     """Statuses after which nobody knows, beyond the defaults."""
-    idempotency_header: Header | None = None
+    idempotency_header: Name | None = None
     """The header that carries a keyed tool's key, the same on every attempt."""
-    precondition_header: Header | None = None
+    precondition_header: Name | None = None
     """The header that carries the caller's `if_version`, such as `If-Match`."""
     output: Pointer = ""
     """Where in the body the output is; empty: all of it."""
-    evidence: dict[Name, Place] = Field(default_factory=dict)
+    evidence: dict[Name, Name] = Field(default_factory=dict)
     """Evidence by name (`external_version`, `external_reference`): a pointer into the body, or `header:NAME`."""
 
 
@@ -152,7 +150,7 @@ class ToolProbeTable(RequestTable):
     """What means that it is not there; alone that never sends again."""
     output: Pointer = ""
     """Where in the answer the call's output is."""
-    evidence: dict[Name, Place] = Field(default_factory=dict)
+    evidence: dict[Name, Name] = Field(default_factory=dict)
     """Evidence by name: a pointer into the body, or `header:NAME`."""
     timeout_s: Seconds | None = None
     """How long the probe may take, in seconds; 30."""

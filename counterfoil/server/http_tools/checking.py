@@ -13,20 +13,21 @@ from typing import Final
 from ...canonical import JsonObject
 from ...registry.contract import BASE_NAMES, NAME, RESERVED_ENDINGS
 from ...registry.filling import Scope
-from ...registry.predicates import PredicateError, parse_pointer, predicate
+from ...registry.predicates import parse_pointer
 from ...registry.schema import SchemaError, compile_schema
 from ...registry.schema_paths import has_path
 from ...registry.template import fault_of, placeholders
 from ...registry.vocabulary import Assurance, Effect, Idempotency
+from ...tools.http.faults import faults_of, probe_faults
 from ...tools.http.hosts import Hosts, UrlError
+from ...tools.http.spec import HttpTool, Sign
 from ..config import Configuration, Problem
 from ..config.errors import KeyPath
-from ..config.tool_tables import AnswerTable, SignTable, ToolProbeTable, ToolTable
-from .making import TESTS, input_schema, output_schema, request_of, sign_of
-from .requests import Requests, names_action, names_call
+from ..config.tool_tables import AnswerTable, ToolProbeTable, ToolTable
+from .making import input_schema, output_schema, probe_of, tool_of, undo_of
+from .naming import names_action, names_call
 
 _SIGNS: Final = ("happened", "pending", "absent")
-_STATUSES: Final = ("no_result_status", "refused_status", "unknown_status")
 _INLINE: Final = frozenset({"tool", "arguments"})
 
 
@@ -61,9 +62,8 @@ def check_tool(config: Configuration, name: str, table: ToolTable, hosts: Hosts)
     if schema is not None:
         _check_arguments(checked, schema)
         _check_requests(checked, schema, hosts)
+        _check_pages(checked, schema)
     _check_keys(checked)
-    _check_answer(checked, "http", table.http)
-    _check_pages(checked, schema)
     if table.probe is not None:
         _check_signs(checked, table.probe)
     if table.compensation is not None:
@@ -157,86 +157,52 @@ def required_names(schema: JsonObject) -> list[str]:
 
 
 def _check_requests(checked: Checked, schema: JsonObject, hosts: Hosts) -> None:
-    table, requests = checked.table, Requests(hosts)
-    scope, undoing = Scope(schema), Scope(schema, compensation=True)
-    found = list(requests.faults(table.http, table.http.method, table.http.url, scope, ("http",)))
+    """What the adapters' own check finds in each request, at this file's keys."""
+    table, undo = checked.table, checked.table.compensation
+    scope, is_read = Scope(schema), table.effect is Effect.READ
+    keyed = table.idempotency is Idempotency.KEYED
+    found = [("http", one) for one in faults_of(tool_of(table), scope, hosts, is_read=is_read, keyed=keyed)]
     if table.probe is not None:
-        found += requests.faults(table.probe, table.probe.method, table.probe.url, scope, ("probe",))
-    undo = table.compensation
-    if undo is not None and undo.url is not None:
-        found += requests.faults(undo, undo.method or "POST", undo.url, undoing, ("compensation",))
-    for one in found:
-        checked.say_at(one.path, one.message)
+        found += [("probe", one) for one in probe_faults(probe_of(table.probe), scope, hosts)]
+    if undo is not None and (spec := undo_of(undo)) is not None:
+        keyed, undoing = undo.idempotency is Idempotency.KEYED, Scope(schema, compensation=True)
+        found += [("compensation", one) for one in faults_of(spec, undoing, hosts, is_read=False, keyed=keyed)]
+    for below, one in found:
+        checked.say_at((below, *one.path), one.message)
 
 
 def _check_keys(checked: Checked) -> None:
-    """A key is sent by keyed tools alone, and a keyed tool sends one: everything about sending again rests on it."""
+    """A keyed tool sends its key: everything about sending again rests on it."""
     table, undo = checked.table, checked.table.compensation
-    _check_key(checked, "http", table.http, table.idempotency, table.http.url)
+    _check_key(checked, "idempotency", tool_of(table), table.idempotency)
     if table.key_retention_s is not None and table.idempotency is not Idempotency.KEYED:
         checked.say("key_retention_s", 'only a keyed tool keeps a key; say idempotency = "keyed", or leave it out')
-    if undo is not None and undo.url is not None:
-        _check_key(checked, "compensation", undo, undo.idempotency, undo.url)
+    if undo is not None and (spec := undo_of(undo)) is not None:
+        _check_key(checked, "compensation.idempotency", spec, undo.idempotency)
 
 
-def _check_key(
-    checked: Checked, below: str, table: AnswerTable, idempotency: Idempotency | None, url: str
-) -> None:  # fmt: skip
-    keyed = idempotency is Idempotency.KEYED
-    if table.idempotency_header is not None and not keyed:
-        place = "the tool" if below == "http" else "the compensation"
-        checked.say(f"{below}.idempotency_header", f'{place} is not keyed; say idempotency = "keyed" if the other side '
-                                                   "honours the key, or leave the header out")  # fmt: skip
-    if keyed and table.idempotency_header is None and not names_call(request_of(table, "POST", url)):
-        key = "idempotency" if below == "http" else f"{below}.idempotency"
+def _check_key(checked: Checked, key: str, spec: HttpTool, idempotency: Idempotency | None) -> None:
+    if idempotency is Idempotency.KEYED and spec.key_header is None and not names_call(spec.request):
         checked.say(key, "a keyed tool sends its key, and this one sends it nowhere; state idempotency_header, or "
                          "{call.action_id} in the request")  # fmt: skip
 
 
-def _check_answer(checked: Checked, below: str, table: AnswerTable) -> None:
-    seen: dict[int, str] = {}
-    for name in _STATUSES:
-        for status in dict.fromkeys(getattr(table, name)):
-            if status in seen:
-                checked.say(f"{below}.{name}", f"{status} is in {seen[status]} too; it can mean only one of them")
-            seen.setdefault(status, name)
-
-
-def _check_pages(checked: Checked, schema: JsonObject | None) -> None:
+def _check_pages(checked: Checked, schema: JsonObject) -> None:
     pages = checked.table.http.pages
-    if pages is None:
-        return
-    if checked.table.effect is not Effect.READ:
-        checked.say("http.pages", "only a read is followed page by page; anything else is sent once")
-    if checked.table.http.output:
+    if pages is not None and checked.table.http.output:
         checked.say("http.output", "with pages the output is {items, next}; leave it out")
-    if pages.parameter and not pages.next:
-        checked.say("http.pages.parameter", "it takes the cursor that `next` points at; state next too")
-    if pages.argument and schema is not None:
-        _check_argument(checked, ("http", "pages", "argument"), [pages.argument], schema)
-        if pages.argument in required_names(schema):
-            checked.say("http.pages.argument", "the first page has no cursor, so this argument must be optional")
+    if pages is not None and pages.argument in required_names(schema):
+        checked.say("http.pages.argument", "the first page has no cursor, so this argument must be optional")
 
 
 def _check_signs(checked: Checked, probe: ToolProbeTable) -> None:
+    spec = probe_of(probe)
     for name in _SIGNS:
-        sign = getattr(probe, name)
-        if sign is not None:
-            _check_sign(checked, name, sign)
-
-
-def _check_sign(checked: Checked, name: str, table: SignTable) -> None:
-    sign = sign_of(table)
-    if not sign.tests and not sign.status:
-        checked.say(f"probe.{name}", f"expected a test ({', '.join(TESTS)}), a status, or both")
-    for test, operand in sign.tests.items():
-        if names_action(operand):
-            checked.say(f"probe.{name}.{test}", "a sign compares with what stands here; put {call.action_id} into the "
-                                                "request, so that only this call's record comes back")  # fmt: skip
-        try:
-            predicate(sign.path, test, operand)
-        except PredicateError as error:
-            checked.say(f"probe.{name}.{test}", str(error))
+        sign: Sign | None = getattr(spec, name)
+        for test, operand in sign.tests.items() if sign else ():
+            if names_action(operand):
+                checked.say(f"probe.{name}.{test}", "a sign compares with what stands here; put {call.action_id} into "
+                                                    "the request, so that only this call's record comes back")  # fmt: skip
 
 
 def _check_compensation(checked: Checked) -> None:
@@ -265,7 +231,6 @@ def _check_inline(checked: Checked) -> None:
         checked.say("compensation.url", "expected a method beside it")
     if undo.arguments is not None:
         checked.say("compensation.arguments", "a request of its own takes the call's arguments; leave them out")
-    _check_answer(checked, "compensation", undo)
 
 
 def _stated(table: AnswerTable) -> Iterator[str]:

@@ -13,7 +13,7 @@ from ..config import Configuration
 from ..config.errors import KeyPath
 from ..config.tool_tables import RequestTable, ToolTable
 from .making import probe_of
-from .requests import is_reference, names_call
+from .naming import is_reference, names_call
 
 _ANOTHERS: Final = (
     "this probe could match another call: nothing in its request is this call's alone; send "

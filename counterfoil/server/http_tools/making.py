@@ -16,12 +16,11 @@ from ...registry.vocabulary import Effect
 from ...tools.fields import contract_of
 from ...tools.http.spec import HttpProbe, HttpTool, Pages, Request, Sign
 from ...tools.schema import sensitive_pointers
-from ..config.errors import KeyPath
 from ..config.kinds import read_rate
 from ..config.tool_kinds import short_schema
 from ..config.tool_tables import AnswerTable, SignTable, ToolCompensationTable, ToolProbeTable, ToolTable
 
-TESTS: Final = ("eq", "ne", "gt", "ge", "lt", "le", "in", "not_in", "matches", "exists")
+_TESTS: Final = ("eq", "ne", "gt", "ge", "lt", "le", "in", "not_in", "matches", "exists")
 _ELSEWHERE: Final = frozenset({"retry", "rate", "input", "input_schema", "output", "output_schema", "http", "probe",
                                "compensation"})  # fmt: skip
 _UNDO_FIELDS: Final = ("idempotency", "key_retention_s", "timeout_s")
@@ -29,11 +28,10 @@ _UNDO_FIELDS: Final = ("idempotency", "key_retention_s", "timeout_s")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One contract, what its adapter carries out, and the table that it was made from."""
+    """One contract, and what its adapter carries out."""
 
     contract: Contract
     spec: HttpTool | HttpProbe
-    path: KeyPath
 
 
 def made_of(name: str, table: ToolTable) -> list[Made]:
@@ -43,14 +41,13 @@ def made_of(name: str, table: ToolTable) -> list[Made]:
         ToolDefinitionError: fields that do not go together.
         SchemaError: a schema that cannot be used.
     """
-    path: KeyPath = ("tools", name)
     main = _main(name, table)
-    made = [Made(main, _tool(table), path)]
+    made = [Made(main, tool_of(table))]
     if table.probe is not None:
-        made.append(Made(_probe(table.probe, main), probe_of(table.probe), (*path, "probe")))
+        made.append(Made(_probe(table.probe, main), probe_of(table.probe)))
     undo = table.compensation
-    if undo is not None and undo.url is not None:
-        made.append(Made(_undo(undo, main), _answer(undo, undo.method or "POST", undo.url), (*path, "compensation")))
+    if undo is not None and (spec := undo_of(undo)) is not None:
+        made.append(Made(_undo(undo, main), spec))
     return made
 
 
@@ -72,31 +69,37 @@ def output_schema(table: ToolTable) -> JsonObject | None:
     return None if table.output is None else short_schema(table.output, closed=False)
 
 
-def sign_of(table: SignTable) -> Sign:
+def _sign_of(table: SignTable) -> Sign:
     """One sign, with the tests that the table states."""
     stated = table.model_dump(by_alias=True, exclude_unset=True)
-    tests: JsonObject = {name: stated[name] for name in TESTS if name in stated}
+    tests: JsonObject = {name: stated[name] for name in _TESTS if name in stated}
     return Sign(table.path, tests, frozenset(table.status))
 
 
 def probe_of(table: ToolProbeTable) -> HttpProbe:
     """The request and the signs of a probe."""
     return HttpProbe(
-        request=request_of(table, table.method, table.url),
-        happened=sign_of(table.happened),
-        pending=sign_of(table.pending) if table.pending else None,
-        absent=sign_of(table.absent) if table.absent else None,
+        request=_request_of(table, table.method, table.url),
+        happened=_sign_of(table.happened),
+        pending=_sign_of(table.pending) if table.pending else None,
+        absent=_sign_of(table.absent) if table.absent else None,
         output=table.output,
         evidence=table.evidence,
     )
 
 
-def request_of(table: AnswerTable | ToolProbeTable, method: str, url: str) -> Request:
+def undo_of(table: ToolCompensationTable) -> HttpTool | None:
+    """The request of an undoing that has one of its own."""
+    return None if table.url is None else _answer(table, table.method or "POST", table.url)
+
+
+def _request_of(table: AnswerTable | ToolProbeTable, method: str, url: str) -> Request:
     """The request that a table describes."""
     return Request(method, url, table.headers, table.query, table.json_, table.form)
 
 
-def _tool(table: ToolTable) -> HttpTool:
+def tool_of(table: ToolTable) -> HttpTool:
+    """The tool's request and how its answer is read."""
     http, pages = table.http, table.http.pages
     paged = Pages(**pages.model_dump()) if pages else None
     return replace(_answer(http, http.method, http.url), pages=paged)
@@ -104,7 +107,7 @@ def _tool(table: ToolTable) -> HttpTool:
 
 def _answer(table: AnswerTable, method: str, url: str) -> HttpTool:
     return HttpTool(
-        request=request_of(table, method, url),
+        request=_request_of(table, method, url),
         no_result_status=frozenset(table.no_result_status),
         refused_status=frozenset(table.refused_status),
         unknown_status=frozenset(table.unknown_status),
