@@ -54,11 +54,12 @@ def _checked(invocation: Invocation) -> Checked:
 
 
 def _of_tools(app: Tools) -> Checked:
-    from ...registry.policy_check import check as check_policy  # noqa: PLC0415 (only this command needs it)
+    from ...registry.policy_check import Severity  # noqa: PLC0415 (only this command needs it)
+    from ...registry.policy_check import check as check_policy  # noqa: PLC0415 (as above)
     from ..http_tools.findings import findings as of_described  # noqa: PLC0415 (as above)
 
     found = check_policy(app.policy, _tests(app), app.catalogue.contracts())
-    found += of_described(app.config)
+    found = sorted([*found, *of_described(app.config)], key=lambda one: list(Severity).index(one.severity))
     return Checked(
         summaries(app),
         [{"severity": str(one.severity), "rule_id": one.rule_id, "text": one.text} for one in found],

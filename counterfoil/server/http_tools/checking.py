@@ -28,6 +28,10 @@ from .making import input_schema, output_schema, probe_of, tool_of, undo_of
 from .naming import names_action, names_call
 
 _SIGNS: Final = ("happened", "pending", "absent")
+_NO_TEMPLATE: Final = (
+    "a sign compares with what stands here; put {call.action_id} into the request, so that only this call's record "
+    "comes back"
+)
 _INLINE: Final = frozenset({"tool", "arguments"})
 
 
@@ -201,8 +205,7 @@ def _check_signs(checked: Checked, probe: ToolProbeTable) -> None:
         sign: Sign | None = getattr(spec, name)
         for test, operand in sign.tests.items() if sign else ():
             if names_action(operand):
-                checked.say(f"probe.{name}.{test}", "a sign compares with what stands here; put {call.action_id} into "
-                                                    "the request, so that only this call's record comes back")  # fmt: skip
+                checked.say(f"probe.{name}.{test}", _NO_TEMPLATE)
 
 
 def _check_compensation(checked: Checked) -> None:
