@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +44,7 @@ evidence = { external_reference = "/echo" }
 description = "Read something."
 effect = "read"
 open_world = false
+retry = { attempts = 1 }
 input = { apiKey = "string" }
 [tools.vault_read.http]
 method = "GET"
@@ -57,7 +59,10 @@ SECRETS: Final[dict[str, Any]] = {
     "login": [{"apiKey": "CANARYapikey"}, {"Authorization": ["CANARYnested"]}],
     "Cookie": "CANARYcookie",
 }
-ECHO: Final = "CANARYtoken CANARYkey CANARYpassword CANARYnote CANARYapikey CANARYnested CANARYcookie"
+WRITTEN: Final = "CANARYtoken CANARYkey CANARYpassword CANARYnote CANARYapikey CANARYnested CANARYcookie"
+READ: Final = "CANARYtoken CANARYpassword"
+FOUND: Final = "CANARYtoken CANARYpassword CANARYnote CANARYapikey CANARYnested CANARYcookie"
+"""What each request can repeat: what was sent with it, and the arguments of the call that a probe asks about."""
 
 
 @pytest.fixture
@@ -87,9 +92,9 @@ async def leaks(shop: Workshop, *texts: str) -> set[bytes]:
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(400, json.dumps({"message": ECHO, "sent": SECRETS}), {"X-Request-Id": "CANARYtoken"}),
-        Answer(500, ECHO, {"Content-Type": "text/plain"}),
-        Answer(200, ECHO),
+        Answer(400, '{"message": "ECHO", "sent": ["ECHO"]}'),
+        Answer(500, "ECHO", {"Content-Type": "text/plain"}),
+        Answer(200, "ECHO"),
         Answer(then="drop"),
     ],
     ids=["refused", "unknown", "unreadable", "lost"],
@@ -103,9 +108,9 @@ async def test_a_far_side_that_repeats_everything_leaves_no_secret_behind(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level("DEBUG")
-    far.script("/write", answer)
-    far.script("/read", answer)
-    far.script("/found", Answer(200, json.dumps({"state": "done", "echo": ECHO})))
+    far.script("/write", replace(answer, body=answer.body.replace("ECHO", WRITTEN)))
+    far.script("/read", replace(answer, body=answer.body.replace("ECHO", READ)))
+    far.script("/found", Answer(200, json.dumps({"state": "done", "echo": FOUND})))
     async with bench(shop, furnished, principals_local='scopes = ["*"]') as at:
         written = await at.seat.call("vault_write", SECRETS)
         read = await at.seat.read("vault_read", {"apiKey": "CANARYpassword"})
