@@ -1,4 +1,4 @@
-"""All HTTP that leaves the package goes through the one outbound client: nobody else loads a library that could send it."""
+"""All HTTP of the package leaves by the one outbound client: nobody else loads a library that could send it."""
 
 from __future__ import annotations
 

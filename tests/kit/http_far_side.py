@@ -38,7 +38,7 @@ class Answer:
 
     status: int = 200
     body: str = "{}"
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict[str, str])
     commit: bool = False
     then: str = "answer"
     length: int | None = None
@@ -145,7 +145,7 @@ class FarSide(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: FarSide
+    server: FarSide  # pyright: ignore[reportIncompatibleVariableOverride] (nobody else makes this handler)
     protocol_version = "HTTP/1.1"
     timeout = LIMIT_S
 

@@ -99,7 +99,7 @@ def test_mistakes_of_pages_are_found(pages: Pages, key: str) -> None:
     ],
 )
 def test_mistakes_of_a_probe_are_found(signs: Any, path: tuple[str, ...]) -> None:
-    sound = {"happened": Sign("/0", {"exists": True})}
+    sound: dict[str, Any] = {"happened": Sign("/0", {"exists": True})}
     request = Request("GET", "https://orders.example/refunds?key={call.action_id}&of={order_id}")
     assert probe_faults(HttpProbe(request, **sound), SCOPE, HOSTS) == []
     assert [fault.path for fault in probe_faults(HttpProbe(request, **sound | signs), SCOPE, HOSTS)] == [path]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterfoil.tools.http.addresses import Addresses, AddressError
+from counterfoil.tools.http.addresses import AddressError, Addresses
 from counterfoil.tools.http.hosts import Hosts, UrlError, parse_url
 
 pytestmark = pytest.mark.anyio
@@ -96,7 +96,7 @@ def test_a_refusal_says_what_to_write() -> None:
 
 @pytest.mark.parametrize(
     "answers",
-    [["127.0.0.1"], ["::1"], ["0.0.0.0"], ["::ffff:127.0.0.1"], ["169.254.169.254"], ["192.0.2.1", "127.0.0.1"]],
+    [["127.0.0.1"], ["::1"], ["::"], ["::ffff:127.0.0.1"], ["169.254.169.254"], ["192.0.2.1", "127.0.0.1"]],
 )
 async def test_a_name_never_leads_to_this_machine_not_even_by_one_answer_of_several(answers: list[str]) -> None:
     async def resolve(host: str, port: int) -> list[str]:

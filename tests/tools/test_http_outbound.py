@@ -1,4 +1,4 @@
-"""The outbound client on a recording network that never connects: what it would connect to, by which name, and when not."""
+"""The outbound client on a network that only records: what it would connect to, and when not at all."""
 
 from __future__ import annotations
 

@@ -75,12 +75,15 @@ async def test_one_sign_decides_and_doubt_is_unknown(hands: Hands, far: FarSide,
 
 async def test_signs_of_two_things_at_once_are_unknown(hands: Hands, far: FarSide) -> None:
     far.script("/x", Answer(body='[{"state": "done"}]'))
-    signs = SIGNS | {"pending": Sign("/0", {"exists": True})}
+    signs: dict[str, Any] = SIGNS | {"pending": Sign("/0", {"exists": True})}
     assert (await hands.ask(**signs)).answer == "unknown"
 
 
 async def test_a_sign_may_be_a_status_alone_or_with_tests(hands: Hands, far: FarSide) -> None:
-    signs = {"happened": Sign("/a", {"eq": 1}, frozenset({200})), "absent": Sign(status=frozenset({404, 410}))}
+    signs: dict[str, Any] = {
+        "happened": Sign("/a", {"eq": 1}, frozenset({200})),
+        "absent": Sign(status=frozenset({404, 410})),
+    }
     for answer, expected in ((Answer(410, ""), "absent"), (Answer(body='{"a": 1}'), "happened"), (Answer(), "unknown")):
         far.script("/x", answer)
         assert (await hands.ask(**signs)).answer == expected

@@ -186,8 +186,10 @@ class Outbound:
         await self.start()
         crossing = _Crossing(terms, self.now)
         left_s = (terms.deadline - self.now()).total_seconds()
+        if left_s <= 0:
+            raise crossing.failure(message.url, "the time is over")
         try:
-            async with asyncio.timeout(max(left_s - min(EARLY_S, left_s / 10), 0)):
+            async with asyncio.timeout(left_s - min(EARLY_S, left_s / 10)):
                 return await self._carry(message, crossing)
         except TimeoutError as error:
             raise crossing.failure(message.url, "the time is over") from error
