@@ -21,7 +21,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 LIMIT_S = 20.0
@@ -38,7 +38,7 @@ class Answer:
 
     status: int = 200
     body: str = "{}"
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict[str, str])
     commit: bool = False
     then: str = "answer"
     length: int | None = None
@@ -134,7 +134,7 @@ class FarSide(ThreadingHTTPServer):
         self.connections += 1
         super().process_request(request, client_address)
 
-    def __enter__(self) -> FarSide:
+    def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         return self
 
@@ -145,7 +145,7 @@ class FarSide(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: FarSide
+    server: FarSide  # pyright: ignore[reportIncompatibleVariableOverride] (nobody else makes this handler)
     protocol_version = "HTTP/1.1"
     timeout = LIMIT_S
 
@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.arrived.set()
         self._give(answer)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = _any
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = _any  # noqa: N815 (the base's names)
 
     def _own(self, path: str, query: dict[str, list[str]], body: bytes) -> Answer:
         steps = path.strip("/").split("/")

@@ -43,9 +43,11 @@ class Decoder:
         name = encoding.strip().lower()
         if name not in {"", "identity", "gzip", "x-gzip"}:
             raise BodyError(f"the content encoding {name[:40]!r}, which was not asked for")
-        self._unpack = zlib.decompressobj(_GZIP) if "gzip" in name else None
+        self._packed = "gzip" in name
+        self._unpack = zlib.decompressobj(_GZIP)
         self._limit = limit
         self._body = bytearray()
+        self._fed = False
 
     def feed(self, chunk: bytes) -> None:
         """The next piece.
@@ -53,7 +55,7 @@ class Decoder:
         Raises:
             BodyError: the limit is passed, or what came is no gzip.
         """
-        self._body += chunk if self._unpack is None else self._unpacked(self._unpack, chunk)
+        self._body += self._unpacked(chunk) if self._packed else chunk
         if len(self._body) > self._limit:
             raise BodyError(f"more than {self._limit:,} bytes")
 
@@ -63,16 +65,17 @@ class Decoder:
         Raises:
             BodyError: it stops short.
         """
-        if self._unpack is not None and self._body and not self._unpack.eof:
+        if self._packed and not self._unpack.eof and self._fed:
             raise BodyError("a body that stops short of its end")
         return bytes(self._body)
 
-    def _unpacked(self, unpack: zlib._Decompress, chunk: bytes) -> bytes:
+    def _unpacked(self, chunk: bytes) -> bytes:
+        self._fed = True
         try:
-            piece = unpack.decompress(chunk, self._limit + 1 - len(self._body))
+            piece = self._unpack.decompress(chunk, self._limit + 1 - len(self._body))
         except zlib.error:
             raise BodyError("a body that is no gzip") from None
-        if unpack.unused_data:
+        if self._unpack.unused_data:
             raise BodyError("something after the end of its gzip body")
         return piece
 

@@ -7,6 +7,7 @@ Host header and TLS name stay those of the URL, since only the address of the co
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 import httpcore2
 
@@ -18,7 +19,9 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
 
     def __init__(self, addresses: Addresses, inner: httpcore2.AsyncNetworkBackend | None = None) -> None:
         self._addresses = addresses
-        self._inner = inner or httpcore2.AnyIOBackend()
+        self._inner: httpcore2.AsyncNetworkBackend = inner or cast(
+            "httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend()
+        )
 
     async def connect_tcp(
         self,

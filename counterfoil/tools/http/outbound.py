@@ -186,8 +186,10 @@ class Outbound:
         await self.start()
         crossing = _Crossing(terms, self.now)
         left_s = (terms.deadline - self.now()).total_seconds()
+        if left_s <= 0:
+            raise crossing.failure(message.url, "the time is over")
         try:
-            async with asyncio.timeout(max(left_s - min(EARLY_S, left_s / 10), 0)):
+            async with asyncio.timeout(left_s - min(EARLY_S, left_s / 10)):
                 return await self._carry(message, crossing)
         except TimeoutError as error:
             raise crossing.failure(message.url, "the time is over") from error
@@ -220,16 +222,16 @@ class Outbound:
         """The whole answer. A status that is an error has said so, whatever becomes of the body after it."""
         headers, status = _joined(response.headers), response.status
         try:
-            decoder = Decoder(headers.get("content-encoding", ""), limit)
-            async for chunk in response.aiter_stream():
-                decoder.feed(chunk)
-            return Reply(status, headers, decoder.finish(), url)
-        except (BodyError, *_failures()) as error:
-            if status >= FIRST_ERROR:
-                return Reply(status, headers, b"", url)
-            if isinstance(error, BodyError):
+            body = await _body(response, headers.get("content-encoding", ""), limit)
+        except _failures():
+            if status < FIRST_ERROR:
+                raise
+            body = b""
+        except BodyError as error:
+            if status < FIRST_ERROR:
                 raise UnreadableError(f"{url.host} answered with status {status} and {error}", status) from error
-            raise
+            body = b""
+        return Reply(status, headers, body, url)
 
     def _pool(self, context: ssl.SSLContext, *, reused: bool) -> httpcore2.AsyncConnectionPool:
         """What has an effect gets a connection of its own.
@@ -316,6 +318,13 @@ def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
+
+
+async def _body(response: httpcore2.Response, encoding: str, limit: int) -> bytes:
+    decoder = Decoder(encoding, limit)
+    async for chunk in response.aiter_stream():
+        decoder.feed(chunk)
+    return decoder.finish()
 
 
 def _failures() -> tuple[type[Exception], ...]:
