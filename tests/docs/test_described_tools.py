@@ -1,4 +1,4 @@
-"""The tools that the README and the docs describe in TOML are ones that a server starts with, and `check` likes them."""
+"""The tools that the README and the docs describe in TOML are ones a server starts with, and `check` likes them."""
 
 from __future__ import annotations
 

@@ -76,6 +76,7 @@ async def test_a_read_is_sent_with_its_secret_and_brings_output_and_evidence(con
     async with counterfoil.open(config) as app:
         view = await app.call("orders_get", {"order_id": "a/b"})
     assert view.output == {"order_id": "a/b", "state": "delayed", "etag": "v7"}
+    assert view.evidence is not None
     assert view.evidence["external_version"] == "v7"
     assert [one.target for one in far.seen] == ["/orders/a%2Fb"]
     assert far.seen[0].headers["authorization"] == "Bearer relative-to-the-file"
@@ -113,5 +114,5 @@ async def test_connections_are_closed_with_the_application(config: Path, far: Fa
     async with counterfoil.open(config) as app:
         await app.call("orders_get", {"order_id": "17"})
         outbound = app.outbound
-        assert outbound._pools
-    assert not outbound._pools
+        assert outbound._pools  # pyright: ignore[reportPrivateUsage] (no door is made for tests alone)
+    assert not outbound._pools  # pyright: ignore[reportPrivateUsage] (as above)
