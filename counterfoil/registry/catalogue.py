@@ -7,7 +7,7 @@ any time; whoever needs to know subscribes. What a call may do is policy's and t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -150,12 +150,16 @@ class Catalogue:
         """The tags of the tools that this principal sees, with their numbers."""
         return self._view(principal, policy).categories()
 
-    def check(self) -> list[str]:
-        """What is missing, a sentence each: probes, compensations and previews that are named but not there."""
+    def check(self, besides: Container[str] = ()) -> list[str]:
+        """What is missing, a sentence each: probes, compensations and previews that are named but not there.
+
+        The tools in `besides` are left to whoever knows where they are written down.
+        """
         return [
             problem
-            for versions in self._versions.values()
+            for name, versions in self._versions.items()
             for entry in versions.values()
+            if name not in besides
             for problem in self._missing(entry.contract)
         ]
 

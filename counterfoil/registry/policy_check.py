@@ -31,6 +31,7 @@ class Severity(StrEnum):
     """How bad a finding is."""
 
     ERROR = "error"
+    WARNING = "warning"
     NOTE = "note"
 
 
@@ -68,7 +69,7 @@ def check(policy: Policy, tests: Sequence[PolicyTest], contracts: Iterable[Contr
         *_raised_assurances(policy, covered),
         *_overlaps(policy, covered),
     ]
-    return sorted(findings, key=lambda finding: finding.severity is not Severity.ERROR)
+    return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 
 
 def _failing_tests(policy: Policy, tests: Sequence[PolicyTest], by_name: Mapping[str, Contract]) -> Iterator[Finding]:

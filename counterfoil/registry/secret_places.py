@@ -12,6 +12,7 @@ from typing import Final
 
 from ..canonical import JsonValue, canonical
 from ..secret_names import is_secret_name
+from .filling import ABSENT, member
 
 Place = tuple[str, ...]
 
@@ -54,9 +55,8 @@ def secret_texts(arguments: JsonValue, pointers: Iterable[str]) -> tuple[str, ..
 def names_secret(arguments: JsonValue, dotted: str, marked: Sequence[Place]) -> bool:
     """Whether what a template names, as in `login.user`, is a secret or holds one."""
     path = tuple(dotted.split("."))
-    value = arguments
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
+    found = member(arguments, path)
+    value = None if found is ABSENT else found
     hidden = is_secret_place(path, marked)
     return hidden or next(_below(value, path, marked, hidden=False), None) is not None
 

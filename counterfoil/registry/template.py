@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ..canonical import canonical
+from .filling import ABSENT, MEMBERS, as_text, member
 
 if TYPE_CHECKING:
-    from .vocabulary import JsonObject, JsonValue
+    from .vocabulary import JsonObject
 
 SHARED = "shared:"
 """Begins the key of one who only reads; no value can bring it in."""
 
-_PLACEHOLDER = re.compile(r"\{(?:arguments\.)?([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)\}")
+_PLACEHOLDER = re.compile(r"\{(?:arguments\.)?(" + MEMBERS + r")\}")
 _ESCAPED = re.compile(r"[%:/\x00-\x1f\x7f]")
 _BRACE = re.compile(r"[{}]")
 
@@ -53,20 +53,11 @@ def render_key(template: str, arguments: JsonObject) -> str | None:
 
     def value(match: re.Match[str]) -> str:
         nonlocal absent
-        found = _at(arguments, match.group(1))
-        if found is None:
+        found = member(arguments, match.group(1).split("."))
+        if found is ABSENT or found is None:
             absent = True
             return ""
-        text = found if isinstance(found, str) else canonical(found).decode()
-        return _ESCAPED.sub(lambda found: f"%{ord(found.group()):02X}", text)
+        return _ESCAPED.sub(lambda found: f"%{ord(found.group()):02X}", as_text(found))
 
     key = _PLACEHOLDER.sub(value, template)
     return None if absent else key
-
-
-def _at(value: JsonValue, path: str) -> JsonValue:
-    for member in path.split("."):
-        if not isinstance(value, dict) or member not in value:
-            return None
-        value = value[member]
-    return value

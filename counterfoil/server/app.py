@@ -29,8 +29,10 @@ from ..runtime.parts import Parts
 from ..runtime.runtime import Runtime
 from ..runtime.settings import Pool, Settings
 from ..runtime.views import CallView
+from ..tools.http.outbound import Outbound
 from .config import ConfigError, Configuration, Problem, load
 from .config.kinds import read_rate
+from .http_tools import register_http_tools, unfitting, usable_hosts
 from .modules import register_modules
 from .secrets import SecretError, resolve
 from .shelf import Shelf
@@ -49,6 +51,7 @@ class Tools:
     policy: Policy
     shelf: Shelf
     local: Principal
+    outbound: Outbound
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +96,27 @@ def read_tools(config_path: Path | str) -> Tools:
     """
     config = load(Path(config_path))
     catalogue = Catalogue()
-    register_modules(config, catalogue)
+    outbound = _register(config, catalogue)
     policy = policy_of(config)
     shelf = Shelf(catalogue, policy, config.server.visibility == "all", config.server.show_locked)
-    return Tools(config, catalogue, policy, shelf, local_principal(config))
+    return Tools(config, catalogue, policy, shelf, local_principal(config), outbound)
+
+
+def _register(config: Configuration, catalogue: Catalogue) -> Outbound:
+    """Register every tool, and make the one client that described ones send with; it opens nothing yet.
+
+    Raises:
+        ConfigError: with everything that is wrong, in modules, described tools and between them.
+    """
+    hosts, problems = usable_hosts(config)
+    outbound = Outbound(hosts, body_bytes=config.limits.output_bytes)
+    problems += register_modules(config, catalogue)
+    problems += register_http_tools(config, catalogue, outbound)
+    problems += unfitting(config, catalogue)
+    problems += [Problem("python", "python.modules", None, text) for text in catalogue.check(config.tools)]
+    if problems:
+        raise ConfigError(config.path, sorted(problems, key=lambda problem: problem.line or 0))
+    return outbound
 
 
 @asynccontextmanager
@@ -122,10 +142,11 @@ async def open_app(
         runtime = Runtime(_parts(tools, ledger, time, serves=role != "cli"))
         await runtime.start(sweeps=role != "cli")
         try:
-            yield App(config, tools.catalogue, tools.policy, tools.shelf, tools.local, ledger, runtime)
+            yield App(config, tools.catalogue, tools.policy, tools.shelf, tools.local, tools.outbound, ledger, runtime)
         finally:
             done = await runtime.stop(config.server.grace_s)
     finally:
+        await tools.outbound.aclose()
         await ledger.close(ended=done)
 
 

@@ -11,15 +11,11 @@ from ..registry.contract import ContractError
 from ..tools.decorator import tools_of
 from ..tools.errors import ToolDefinitionError
 from ..tools.threads import Threads
-from .config import ConfigError, Configuration, Problem
+from .config import Configuration, Problem
 
 
-def register_modules(config: Configuration, catalogue: Catalogue) -> None:
-    """Import the configured modules and register their tools, probes and compensations.
-
-    Raises:
-        ConfigError: a module cannot be imported, or what it defines cannot be registered.
-    """
+def register_modules(config: Configuration, catalogue: Catalogue) -> list[Problem]:
+    """Import the configured modules, register their tools, probes and compensations, and tell what is wrong."""
     for folder in reversed(config.python_path):
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
@@ -30,9 +26,7 @@ def register_modules(config: Configuration, catalogue: Catalogue) -> None:
             _register(_import(name), catalogue, threads)
         except _UnusableModuleError as error:
             problems.append(Problem("python", f"python.modules[{index}]", None, str(error)))
-    problems += [Problem("python", "python.modules", None, text) for text in catalogue.check()]
-    if problems:
-        raise ConfigError(config.path, problems)
+    return problems
 
 
 class _UnusableModuleError(Exception):

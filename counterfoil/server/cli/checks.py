@@ -49,17 +49,20 @@ def _checked(invocation: Invocation) -> Checked:
     except CommandError as error:
         if error.code != "configuration":
             raise
-        finding = {"severity": "error", "rule_id": None, "text": error.message}
-        return Checked([], [finding])
+        texts = error.message.splitlines()  # one for each problem, each with its place
+        return Checked([], [{"severity": "error", "rule_id": None, "text": text} for text in texts])
 
 
 def _of_tools(app: Tools) -> Checked:
-    from ...registry.policy_check import check as check_policy  # noqa: PLC0415 (only this command needs it)
+    from ...registry.policy_check import Severity  # noqa: PLC0415 (only this command needs it)
+    from ...registry.policy_check import check as check_policy  # noqa: PLC0415 (as above)
+    from ..http_tools.findings import findings as of_described  # noqa: PLC0415 (as above)
 
-    findings = check_policy(app.policy, _tests(app), app.catalogue.contracts())
+    found = check_policy(app.policy, _tests(app), app.catalogue.contracts())
+    found = sorted([*found, *of_described(app.config)], key=lambda one: list(Severity).index(one.severity))
     return Checked(
         summaries(app),
-        [{"severity": str(finding.severity), "rule_id": finding.rule_id, "text": finding.text} for finding in findings],
+        [{"severity": str(one.severity), "rule_id": one.rule_id, "text": one.text} for one in found],
     )
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from ...registry.contract import Rate
-from ...registry.vocabulary import Assurance
+from ...registry.vocabulary import Assurance, Effect
 
 _SECRET = re.compile(r"(?:env:[A-Za-z_][A-Za-z0-9_]*|file:.+)")
 _GLOB = re.compile(r"[A-Za-z0-9_*?\[\]!.:-]{1,128}")
@@ -109,6 +109,8 @@ LedgerUrl = Annotated[str, AfterValidator(_check_ledger_url)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Pointer = Annotated[str, _fullmatch(_POINTER, "a JSON Pointer such as /amount")]
 Predicate = Annotated[dict[str, Any], AfterValidator(_check_predicate)]
+
+WordOfEffect = Annotated[Effect, Field(strict=False)]
 
 Seconds = Annotated[float, Field(gt=0, le=315_360_000, allow_inf_nan=False)]
 Wait = Annotated[float, Field(ge=0, le=45, allow_inf_nan=False)]

@@ -6,12 +6,19 @@ An ignored limit, policy or tool would let through what its author meant to stop
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any, Final, cast
 
 from .errors import KeyPath
 
-_TABLES: Final = ("auth", "budgets", "http", "tools", "upstreams", "openapi", "plans", "sql", "files")
+_TABLES: Final = ("auth", "budgets", "upstreams", "openapi", "plans", "sql", "files")
 MESSAGE: Final = "not available in this version yet; remove it"
+_TOOL_KEYS: Final = ("sql", "append")
+_OVERLAY_DEPTH: Final = 2
+OVERLAY: Final = (
+    "a tool without `http` is an overlay on a tool that comes from elsewhere, and overlays are not available in this "
+    "version yet; give it [tools.NAME.http], or remove it"
+)
 
 
 def take_out(document: dict[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
@@ -22,14 +29,37 @@ def take_out(document: dict[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
         if isinstance(kept.get(table), dict) and spoken(kept[table].get(key)):
             kept[table] = {name: value for name, value in kept[table].items() if name != key}
             found.append((table, key))
+    if isinstance(kept.get("tools"), dict):
+        kept["tools"] = dict(_known_tools(kept["tools"], found))
     if isinstance(kept.get("policy"), list):
         kept["policy"] = list(_without_limit(kept["policy"], found))
     return kept, found
 
 
+def message_for(path: KeyPath) -> str:
+    """What is said of one of the places that were taken out."""
+    return OVERLAY if path[0] == "tools" and len(path) == _OVERLAY_DEPTH else MESSAGE
+
+
+def _known_tools(tools: dict[str, Any], found: list[KeyPath]) -> Iterator[tuple[str, Any]]:
+    """The tools that are described here in full; anything but a table is left for its own check."""
+    for name, tool in tools.items():
+        table = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {"http": tool}
+        probe = table.get("probe")
+        taken: list[str] = [key for key in _TOOL_KEYS if key in table]
+        if not get_close_matches("http", table, 1):
+            found.append(("tools", name, "sql") if "sql" in table else ("tools", name))
+            continue
+        found += [("tools", name, key) for key in taken]
+        if isinstance(probe, dict) and "tool" in probe:
+            found.append(("tools", name, "probe", "tool"))
+            taken.append("probe")
+        yield name, {key: value for key, value in table.items() if key not in taken} if table is tool else tool
+
+
 def _below(table: str, value: object) -> Iterator[KeyPath]:
     """Each named table below, else the table itself."""
-    if isinstance(value, dict) and table not in {"http", "auth"}:
+    if isinstance(value, dict) and table != "auth":
         yield from ((table, str(name)) for name in cast("dict[str, object]", value))
     elif isinstance(value, list):
         yield from ((table, index) for index in range(len(cast("list[object]", value))))

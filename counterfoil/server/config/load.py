@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +13,11 @@ from pydantic import ValidationError
 
 from .errors import ConfigError, KeyPath, Problem, spell
 from .kinds import SQLITE
-from .later import MESSAGE, take_out
+from .later import message_for, take_out
 from .lines import Places
 from .places import default_ledger_path
 from .reference import table_at
+from .table import key_of
 from .tables import (
     ApprovalsTable,
     Document,
@@ -30,12 +31,13 @@ from .tables import (
     RunsTable,
     ServerTable,
 )
+from .tool_tables import HttpTable, ToolTable
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 FILE_NAME: Final = "counterfoil.toml"
-_SECRET_KEYS: Final = frozenset({"keys", "payload_keys"})
+_SECRET_KEYS: Final = frozenset({"keys", "payload_keys", "headers", "url"})
 _PARSER_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -54,6 +56,13 @@ class Configuration:
     pools: dict[str, PoolTable]
     limits: LimitsTable
     python: PythonTable
+    http: HttpTable
+    tools: dict[str, ToolTable]
+    places: Places = field(repr=False, compare=False)
+
+    def problem(self, path: KeyPath, message: str, nearest: str | None = None) -> Problem:
+        """Something that is wrong at a key of this file, with its table and line."""
+        return _problem(path, self.places, message, nearest)
 
     @property
     def ledger_path(self) -> Path:
@@ -106,7 +115,7 @@ def parse(text: str, path: Path) -> Configuration:
         raise ConfigError(path, [_syntax_problem(str(error), text)]) from None
     places = Places.of(text.replace("\r\n", "\n"))
     known, later = take_out(raw)
-    problems = [_problem(place, places, MESSAGE) for place in later]
+    problems = [_problem(place, places, message_for(place)) for place in later]
     try:
         document = Document.model_validate(known)
     except ValidationError as error:
@@ -114,7 +123,9 @@ def parse(text: str, path: Path) -> Configuration:
     else:
         problems += _duplicate_ids(document, places)
         if not problems:
-            return Configuration(path, **{name: getattr(document, name) for name in Document.model_fields})
+            return Configuration(
+                path, **{name: getattr(document, name) for name in Document.model_fields}, places=places
+            )
     raise ConfigError(path, sorted(problems, key=lambda problem: problem.line or 0))
 
 
@@ -150,7 +161,7 @@ def _got(path: KeyPath, value: object) -> str:
 
 def _nearest(path: KeyPath) -> str | None:
     table = table_at(path[:-1])
-    names: list[str] = list(table.model_fields) if table else []
+    names = [key_of(name, field) for name, field in table.model_fields.items()] if table else []
     found = difflib.get_close_matches(str(path[-1]), names, n=1, cutoff=0.5)
     return found[0] if found else None
 

@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from . import tables
+from . import tables, tool_tables
 from .errors import KeyPath
-from .tables import Document, Table
+from .table import Table, key_of
+from .tables import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ def table_at(path: KeyPath) -> type[Table] | None:
         if below is not None:
             table, below = below, None
             continue
-        field = table.model_fields.get(part) if table else None
+        fields = table.model_fields if table else {}
+        field = next((field for name, field in fields.items() if key_of(name, field) == part), None)
         if field is None:
             return None
         table = _table_in(field.annotation)
@@ -54,12 +56,17 @@ def table_at(path: KeyPath) -> type[Table] | None:
 
 def _keys(table: type[Table], prefix: str, texts: dict[tuple[str, str], str]) -> Iterator[Key]:
     for name, field in table.model_fields.items():
-        path = f"{prefix}{name}"
+        path = f"{prefix}{key_of(name, field)}"
         inner = _table_in(field.annotation)
         if inner is None:
-            yield Key(path, _spelled(field.annotation), _default(field), texts[table.__name__, name])
+            yield Key(path, _spelled(field.annotation), _default(field), _text(table, name, texts))
         else:
             yield from _keys(inner, f"{path}{_step(field.annotation)}.", texts)
+
+
+def _text(table: type[Table], name: str, texts: dict[tuple[str, str], str]) -> str:
+    """The text of a key, where the table or one that it builds on states it."""
+    return next(texts[one.__name__, name] for one in table.__mro__ if (one.__name__, name) in texts)
 
 
 def _step(annotation: Any) -> str:  # noqa: ANN401 (an annotation can be anything)
@@ -108,7 +115,7 @@ def _members(annotation: type) -> str:
 def _texts() -> dict[tuple[str, str], str]:
     """The text below each key, by class and key; read from the source, so that a start does not pay for it."""
     texts: dict[tuple[str, str], str] = {}
-    for node in ast.parse(inspect.getsource(tables)).body:
+    for node in (node for module in (tables, tool_tables) for node in ast.parse(inspect.getsource(module)).body):
         if not isinstance(node, ast.ClassDef):
             continue
         for key, text in zip(node.body, node.body[1:], strict=False):

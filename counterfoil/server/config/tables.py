@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from ...registry.vocabulary import Assurance, Effect, Verdict
+from ...registry.vocabulary import Assurance, Verdict
 from .kinds import (
     Approvers,
     Count,
@@ -26,18 +26,14 @@ from .kinds import (
     Seconds,
     Secrets,
     Wait,
+    WordOfEffect,
     asks_somebody,
 )
+from .table import Table
+from .tool_tables import HttpTable, ToolTable
 
-WordOfEffect = Annotated[Effect, Field(strict=False)]
 WordOfVerdict = Annotated[Verdict, Field(strict=False)]
 WordOfAssurance = Annotated[Assurance, Field(strict=False), AfterValidator(asks_somebody)]
-
-
-class Table(BaseModel):
-    """What every table has in common: nothing unknown, nothing converted, nothing changed later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ServerTable(Table):
@@ -257,3 +253,7 @@ class Document(Table):
     """What is bounded, and by how much."""
     python: PythonTable = PythonTable()
     """Tools written in Python."""
+    http: HttpTable = HttpTable()
+    """The guarded outbound client."""
+    tools: dict[Name, ToolTable] = Field(default_factory=dict)
+    """Tools that need no Python, by name."""

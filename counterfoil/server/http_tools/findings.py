@@ -1,0 +1,63 @@
+"""What is allowed in a described tool and still worth a look: `counterfoil check` shows it, a start does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ...registry.filling import holes
+from ...registry.policy_check import Finding, Severity
+from ...registry.vocabulary import Effect, Idempotency
+from ...secret_names import is_secret_name
+from ..config import Configuration
+from ..config.errors import KeyPath
+from ..config.tool_tables import RequestTable, ToolTable
+from .making import probe_of
+from .naming import is_reference, names_call
+
+_ANOTHERS: Final = (
+    "this probe could match another call: nothing in its request is this call's alone; send "
+    "{call.action_id} with the call and ask for it here"
+)
+_NOBODY_ASKS: Final = (
+    "settle_s lets a call be sent again once its probe says absent; without a probe or a key nothing asks"
+)
+_BARE: Final = (
+    "a destructive tool without probe, key or compensation: a lost answer can be settled by a person alone, and "
+    "nothing here can undo its effect"
+)
+_LITERAL: Final = (
+    "a literal in a header of this name looks like a secret written down; put it in the environment or a file and "
+    "write env:NAME or file:PATH"
+)
+
+
+def findings(config: Configuration) -> list[Finding]:
+    """Everything worth saying about the described tools, in the order of the file."""
+    return [
+        Finding(severity, "", str(config.problem(("tools", name, *below), text)))
+        for name, table in config.tools.items()
+        for severity, below, text in _of_tool(table)
+    ]
+
+
+Said = tuple[Severity, KeyPath, str]
+
+
+def _of_tool(table: ToolTable) -> Iterator[Said]:
+    keyed = table.idempotency is Idempotency.KEYED
+    if table.probe is not None and not names_call(probe_of(table.probe).request):
+        yield Severity.WARNING, ("probe",), _ANOTHERS
+    if table.settle_s is not None and table.probe is None and not keyed:
+        yield Severity.WARNING, ("settle_s",), _NOBODY_ASKS
+    if table.effect is Effect.DESTRUCTIVE and table.probe is None and table.compensation is None and not keyed:
+        yield Severity.NOTE, (), _BARE
+    for below, request in (("http", table.http), ("probe", table.probe), ("compensation", table.compensation)):
+        if request is not None:
+            yield from _literals(below, request)
+
+
+def _literals(below: str, request: RequestTable) -> Iterator[Said]:
+    for name, text in request.headers.items():
+        if is_secret_name(name) and not is_reference(text) and not any(holes(text)):
+            yield Severity.NOTE, (below, "headers", name), _LITERAL
