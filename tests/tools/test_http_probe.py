@@ -101,6 +101,12 @@ async def test_a_member_that_is_missing_is_absent_where_an_object_could_have_it(
     assert (await hands.ask(happened=Sign("/refund", {"exists": True}), absent=absent)).answer == "absent"
 
 
+async def test_a_page_that_is_no_json_shows_no_absence(hands: Hands, far: FarSide) -> None:
+    far.script("/x", Answer(body="<login>", headers={"Content-Type": "text/html"}))
+    absent = Sign("/id", {"exists": False})
+    assert (await hands.ask(happened=Sign("/id", {"exists": True}), absent=absent)).answer == "unknown"
+
+
 async def test_secrets_stay_out_of_what_a_probe_brings(hands: Hands, far: FarSide) -> None:
     far.script("/x", Answer(body=f'{{"a": "{TOKEN}"}}', headers={"ETag": TOKEN}))
     found = await hands.ask(happened=Sign("/a", {"exists": True}), evidence={"request_id": "/a"})
