@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
-from counterfoil import Call
 from counterfoil.registry.outcome import Probe
 from counterfoil.registry.predicates import PredicateError
-from counterfoil.tools.http.outbound import Outbound
 from counterfoil.tools.http.spec import Sign
 from tests.kit.http_far_side import Answer, FarSide
 from tests.kit.http_hands import TOKEN, Hands
@@ -24,19 +20,6 @@ SIGNS: dict[str, Any] = {
     "absent": Sign("/0", {"exists": False}),
     "output": "/0",
 }
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarSide]:
-    with FarSide(tmp_path_factory.mktemp("far") / "effects.db") as server:
-        yield server
-
-
-@pytest.fixture
-async def hands(far: FarSide, make_call: Callable[..., Call]) -> AsyncIterator[Hands]:
-    outbound = Outbound([far.host], trust=lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-    yield Hands(far, outbound, make_call)
-    await outbound.aclose()
 
 
 async def test_it_asks_for_what_only_this_call_has(hands: Hands, far: FarSide) -> None:
