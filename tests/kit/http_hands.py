@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 from counterfoil import Call
 from counterfoil.registry.outcome import Outcome, Probe
+from counterfoil.registry.vocabulary import OutcomeClass
 from counterfoil.tools.http.outbound import Outbound
 from counterfoil.tools.http.probe import HttpProbeAdapter
 from counterfoil.tools.http.spec import HttpProbe, HttpTool, Request
@@ -16,6 +18,16 @@ from counterfoil.tools.http.tool import HttpAdapter
 from tests.kit.http_far_side import FarSide
 
 TOKEN = "Bearer tok-5up3r-s3cret-value"  # noqa: S105 (a made-up one, to be looked for)
+
+
+def no_trust() -> ssl.SSLContext:
+    """Certificates of the system take time to load, and hardly a test needs one."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def output_of(outcome: Outcome[Any]) -> Any:
+    assert outcome.kind is OutcomeClass.SUCCESS, outcome
+    return outcome.output
 
 
 def secret(reference: str) -> str:

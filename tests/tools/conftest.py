@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +11,9 @@ import pytest
 
 from counterfoil import Call
 from counterfoil.registry.principal import Principal
+from counterfoil.tools.http.outbound import Outbound
+from tests.kit.http_far_side import FarSide
+from tests.kit.http_hands import Hands, no_trust
 
 ME = Principal("local", "me", scopes=frozenset({"*"}))
 
@@ -55,3 +58,24 @@ def make_call(progress: list[tuple[float, float | None, str | None]]) -> Callabl
         )
 
     return make
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarSide]:
+    with FarSide(tmp_path_factory.mktemp("far") / "effects.db") as far:
+        yield far
+
+
+@pytest.fixture
+def far(server: FarSide) -> FarSide:
+    """A far side over HTTP that has seen nothing yet; scripts and effects are its module's."""
+    server.seen.clear()
+    return server
+
+
+@pytest.fixture
+async def hands(far: FarSide, make_call: Callable[..., Call]) -> AsyncIterator[Hands]:
+    """HTTP tools that may reach that far side alone."""
+    outbound = Outbound([far.host], body_bytes=100_000, trust=no_trust)
+    yield Hands(far, outbound, make_call)
+    await outbound.aclose()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from counterfoil.canonical import JsonObject
 from counterfoil.registry.filling import (
     ABSENT,
     FillError,
@@ -21,6 +22,7 @@ from counterfoil.registry.filling import (
     parse,
 )
 from counterfoil.registry.filling_url import fill_url, url_faults
+from counterfoil.registry.secret_places import names_secret, places
 from counterfoil.registry.template import render_key
 
 SCHEMA: dict[str, Any] = {
@@ -88,6 +90,13 @@ def test_a_lone_brace_is_refused(template: str) -> None:
 
 def test_resource_templates_name_members_in_the_same_way() -> None:
     assert render_key("order:{a.b}/{c}", {"a": {"b": 1}, "c": "x/y"}) == "order:1/x%2Fy"
+
+
+def test_a_secret_item_of_a_list_is_known_as_one_where_a_template_names_it() -> None:
+    arguments: JsonObject = {"pins": ["1234", "5678"], "lines": ["a"]}
+    assert render_key("order:{pins.0}", arguments) == "order:1234"
+    assert names_secret(arguments, "pins.0", places(["/pins/*"]))
+    assert not names_secret(arguments, "lines.0", places(["/pins/*"]))
 
 
 BASE = "https://orders.example/orders"

@@ -1,4 +1,4 @@
-"""The far side of the tests as a process of its own: effects that survive it, one for each key, and a script over HTTP."""
+"""The far side of the tests as a process: effects that survive it, one for each key, and a script over HTTP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_it_commits_and_drops_the_reply_and_honours_the_key_across_its_own
     call = replace(make_call(), action_id="act_9")
     for kind in (OutcomeClass.AMBIGUOUS, OutcomeClass.SUCCESS):
         command = [sys.executable, "-m", "tests.kit.http_far_side", str(tmp_path / "effects.db")]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: ASYNC220 (its one line is awaited by nobody else)
             assert process.stdin is not None
             assert process.stdout is not None
             port = json.loads(process.stdout.readline())["port"]

@@ -5,13 +5,21 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
 
 import httpcore2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from counterfoil.tools.http.addresses import Addresses
-from counterfoil.tools.http.hosts import Hosts, parse_url
+from counterfoil.tools.http.hosts import Hosts, UrlError, parse_url
 from counterfoil.tools.http.outbound import Message, NotSentError, Outbound, Terms
+from tests.kit.http_far_side import FarSide
 
 pytestmark = pytest.mark.anyio
 
@@ -92,6 +100,86 @@ async def test_a_listed_address_is_connected_to_as_it_is(url: str, host: str) ->
     outbound, recorder = client(Names())
     await send(outbound, url)
     assert recorder.wanted == [(host, 9000)]
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("http://orders.example:8080/x", "from https to http"),
+        ("//evil.example/x", "not in allow_hosts"),
+        ("https://a@orders.example/x", "user or password"),
+        ("https://[::1/x", "no URL"),
+    ],
+)
+async def test_a_url_of_the_far_side_is_no_way_out(reference: str, said: str) -> None:
+    outbound = Outbound(["orders.example", "orders.example:8080"])
+    base = parse_url("https://orders.example/a/b?c")
+    with pytest.raises(UrlError, match=said):
+        outbound.next_url(base, reference)
+    assert str(outbound.next_url(base, "../x y?z=1#f")) == "https://orders.example/x%20y?z=1"
+
+
+class Elsewhere(Recorder):
+    """Connects to a server of the test, whatever address is wanted."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__()
+        self.port = port
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 (the library's interface)
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        self.wanted.append((host, port))
+        inner = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+        return await inner.connect_tcp("127.0.0.1", self.port, timeout)
+
+
+@pytest.mark.parametrize(("name", "reached"), [("orders.example", True), ("other.example", False)])
+async def test_the_certificate_is_that_of_the_name_although_the_address_was_chosen(
+    tmp_path: Path, name: str, *, reached: bool
+) -> None:
+    certificate = write_certificate(tmp_path, name)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, tmp_path / "key.pem")
+    with FarSide(tmp_path / "effects.db") as far:
+        far.socket = context.wrap_socket(far.socket, server_side=True)
+        recorder = Elsewhere(far.port)
+        addresses = Addresses(Hosts(ALLOWED), Names(["192.0.2.1"]))
+        trust = ssl.create_default_context(cafile=str(certificate))
+        outbound = Outbound(ALLOWED, addresses=addresses, backend=recorder, trust=lambda: trust)
+        message = Message("GET", parse_url("https://orders.example/orders/o1"))
+        terms = Terms(datetime.now(UTC) + timedelta(seconds=10))
+        if reached:
+            assert (await outbound.send(message, terms)).status == 200
+            assert far.seen[0].headers["host"] == "orders.example"
+        else:
+            with pytest.raises(NotSentError, match="certificate"):
+                await outbound.send(message, terms)
+            assert far.seen == []
+        assert recorder.wanted == [("192.0.2.1", 443)]
+        await outbound.aclose()
+
+
+def write_certificate(folder: Path, name: str) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "key.pem").write_bytes(secret)
+    (folder / "certificate.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    return folder / "certificate.pem"
 
 
 async def test_after_its_deadline_nothing_is_connected() -> None:

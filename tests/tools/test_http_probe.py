@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
-from counterfoil import Call
 from counterfoil.registry.outcome import Probe
 from counterfoil.registry.predicates import PredicateError
-from counterfoil.tools.http.outbound import Outbound
 from counterfoil.tools.http.spec import Sign
 from tests.kit.http_far_side import Answer, FarSide
 from tests.kit.http_hands import TOKEN, Hands
@@ -24,19 +20,6 @@ SIGNS: dict[str, Any] = {
     "absent": Sign("/0", {"exists": False}),
     "output": "/0",
 }
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarSide]:
-    with FarSide(tmp_path_factory.mktemp("far") / "effects.db") as server:
-        yield server
-
-
-@pytest.fixture
-async def hands(far: FarSide, make_call: Callable[..., Call]) -> AsyncIterator[Hands]:
-    outbound = Outbound([far.host], trust=lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-    yield Hands(far, outbound, make_call)
-    await outbound.aclose()
 
 
 async def test_it_asks_for_what_only_this_call_has(hands: Hands, far: FarSide) -> None:
@@ -99,6 +82,12 @@ async def test_a_member_that_is_missing_is_absent_where_an_object_could_have_it(
     far.script("/x", Answer(body="{}"))
     absent = Sign("/refund/id", {"exists": False})
     assert (await hands.ask(happened=Sign("/refund", {"exists": True}), absent=absent)).answer == "absent"
+
+
+async def test_a_page_that_is_no_json_shows_no_absence(hands: Hands, far: FarSide) -> None:
+    far.script("/x", Answer(body="<login>", headers={"Content-Type": "text/html"}))
+    absent = Sign("/id", {"exists": False})
+    assert (await hands.ask(happened=Sign("/id", {"exists": True}), absent=absent)).answer == "unknown"
 
 
 async def test_secrets_stay_out_of_what_a_probe_brings(hands: Hands, far: FarSide) -> None:

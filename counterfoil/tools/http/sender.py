@@ -11,6 +11,7 @@ from ...ledger.redact import hide_values
 from ...registry.adapter import Call, Guard, NotReadyError
 from ...registry.filling import ABSENT, FillError, Values
 from ...registry.outcome import Outcome
+from ...registry.secret_places import LEAST
 from ...registry.vocabulary import ErrorCode, OutcomeClass, Sent
 from .filled import SecretValueError, message_of, references, sendable
 from .outbound import Message, Outbound, Reply, Terms
@@ -118,4 +119,4 @@ def refused(error: FillError) -> Outcome[Any]:
 
 def _hidden(texts: Sequence[str]) -> tuple[str, ...]:
     parts = {part for text in texts for part in text.split() if len(part) >= LEAST_PART}
-    return tuple(sorted(parts | {text for text in texts if text}, key=len, reverse=True))
+    return tuple(sorted(parts | {text for text in texts if len(text) >= LEAST}, key=len, reverse=True))
