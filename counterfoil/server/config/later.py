@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from .errors import KeyPath
 
-_TABLES: Final = ("auth", "budgets", "http", "tools", "upstreams", "openapi", "plans", "sql", "files")
+_TABLES: Final = ("budgets", "http", "tools", "upstreams", "openapi", "plans", "sql", "files")
 MESSAGE: Final = "not available in this version yet; remove it"
 
 
@@ -29,7 +29,7 @@ def take_out(document: dict[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
 
 def _below(table: str, value: object) -> Iterator[KeyPath]:
     """Each named table below, else the table itself."""
-    if isinstance(value, dict) and table not in {"http", "auth"}:
+    if isinstance(value, dict) and table != "http":
         yield from ((table, str(name)) for name in cast("dict[str, object]", value))
     elif isinstance(value, list):
         yield from ((table, index) for index in range(len(cast("list[object]", value))))
@@ -46,8 +46,8 @@ def _without_limit(rules: list[Any], found: list[KeyPath]) -> Iterator[Any]:
             yield rule
 
 
-def _is_http(value: object) -> bool:
-    return value == "http"
+def _is_oauth(value: object) -> bool:
+    return value == "oauth"
 
 
 def _is_postgresql(value: object) -> bool:
@@ -59,7 +59,10 @@ def _is_given(value: object) -> bool:
 
 
 _KEYS: Final = (
-    ("server", "transport", _is_http),
+    ("auth", "mode", _is_oauth),
+    ("auth", "issuer", _is_given),
+    ("auth", "audience", _is_given),
+    ("auth", "jwks_url", _is_given),
     ("ledger", "url", _is_postgresql),
     ("approvals", "webhook", _is_given),
 )

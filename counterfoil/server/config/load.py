@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
+from .auth_tables import AuthTable
 from .errors import ConfigError, KeyPath, Problem, spell
 from .kinds import SQLITE
 from .later import MESSAGE, take_out
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 FILE_NAME: Final = "counterfoil.toml"
-_SECRET_KEYS: Final = frozenset({"keys", "payload_keys"})
+_SECRET_KEYS: Final = frozenset({"keys", "payload_keys", "token"})
 _PARSER_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -46,6 +47,7 @@ class Configuration:
     path: Path
     server: ServerTable
     ledger: LedgerTable
+    auth: AuthTable
     principals: PrincipalsTable
     policy: tuple[PolicyTable, ...]
     policy_defaults: PolicyDefaultsTable
