@@ -1,4 +1,4 @@
-"""The table `[auth]`: who may speak over HTTP. Tokens are references here; their values are read when a server starts."""
+"""The table `[auth]`: who may speak over HTTP. Tokens are references here; a server reads their values as it starts."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class ServerTable(Table):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
     """The port to listen on, over HTTP; 0 takes a free one."""
     allowed_hosts: Names = ()
-    """Names beside the loopback ones that Host and Origin may have, over HTTP: `tools.example`, `tools.example:8443`."""
+    """Names beside the loopback ones that Host and Origin may have, over HTTP, with a port where they have one."""
     visibility: Literal["deferred", "all"] = "deferred"
     """What tools/list shows: the base tools only, or everything that the principal may call."""
     wait_s: Wait = 20.0
