@@ -234,6 +234,7 @@ async def status(_arguments: JsonValue, _asked: Asked) -> Answer:
 
 
 def surface(desk: Desk, principal: Principal = ME, **more: Any) -> Surface:
+    stated: dict[str, Any] = {"principal_of": lambda _ctx: principal} | more
     return Surface(
         name="kit",
         version="1",
@@ -241,9 +242,8 @@ def surface(desk: Desk, principal: Principal = ME, **more: Any) -> Surface:
         base_tools=[BaseTool("tool_search", tool_search), BaseTool("status", status)],
         desk=desk,
         catalogue=Catalogue(),
-        principal_of=lambda _ctx: principal,
         call_view=CALL_VIEW,
-        **more,
+        **stated,
     )
 
 

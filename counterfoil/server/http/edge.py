@@ -47,7 +47,8 @@ class Answered(Protocol):
 
 def exchange_of(ctx: ServerRequestContext[Any, Any]) -> Exchange:
     """The exchange of a request that came through the edge."""
-    return cast("Exchange", ctx.request.scope[EXCHANGE])
+    request: Any = ctx.request
+    return cast("Exchange", request.scope[EXCHANGE])
 
 
 class RefusedError(Exception):

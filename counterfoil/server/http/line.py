@@ -35,7 +35,7 @@ class LineProtocol(H11Protocol):
             scope[LINE] = self
             await inner(scope, receive, send)
 
-        self.app = application  # type: ignore[assignment]  # uvicorn's narrower words for the same three
+        self.app = application
         self._start_clock()
 
     def data_received(self, data: bytes) -> None:

@@ -16,7 +16,6 @@ from mcp.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from ...registry.strict_json import Bounds
-from ..stopping import Stop
 from ..surface.exchange import Exchange
 from .doorman import Doorman
 from .edge import Edge
@@ -30,6 +29,19 @@ CONNECTIONS: Final = 2_048
 KEEP_ALIVE_S: Final = 15
 _LAST_WORDS_S: Final = 0.6
 """How long each of the last steps of a stop may take, in seconds; together they stay below `stopping.LATE_S`."""
+
+
+class Stopping(Protocol):
+    """When to stop, and how long calls in flight then have."""
+
+    @property
+    def grace_s(self) -> float:
+        """In seconds."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until the process is to stop."""
+        ...
 
 
 class Served(Protocol):
@@ -57,7 +69,7 @@ class Served(Protocol):
         ...
 
 
-async def serve(surface: Served, listener: socket, place: Place, doorman: Doorman, stop: Stop, bounds: Bounds) -> int:
+async def serve(surface: Served, listener: socket, place: Place, doorman: Doorman, stop: Stopping, bounds: Bounds) -> int:
     """Serve until a signal comes; the process's exit code. Calls in flight then have `stop.grace_s`."""
     manager = StreamableHTTPSessionManager(
         surface.server,
