@@ -47,6 +47,13 @@ class Web:
         async with httpx2.AsyncClient(headers=headers, timeout=LIMIT_S, trust_env=False) as http:
             yield http
 
+    async def post(
+        self, http: httpx2.AsyncClient, method: str, request_id: int | str = 1, **params: Any
+    ) -> httpx2.Response:
+        """One request of the 2026 protocol."""
+        body, headers = modern(method, request_id, **params)
+        return await http.post(self.url, content=body, headers=headers)
+
     @asynccontextmanager
     async def client(
         self, token: str | None = None, mode: Literal["auto", "legacy"] = "auto", hear: Hear | None = None
@@ -86,7 +93,9 @@ def modern(method: str, request_id: int | str | None = 1, **params: Any) -> tupl
     return json.dumps(body).encode(), headers
 
 
-def legacy(method: str, request_id: int | str | None = 1, session: str = "", **params: Any) -> tuple[bytes, dict[str, str]]:
+def legacy(
+    method: str, request_id: int | str | None = 1, session: str = "", **params: Any
+) -> tuple[bytes, dict[str, str]]:
     """A message of the older protocols."""
     body: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
     if request_id is not None:
@@ -126,17 +135,18 @@ async def open_session(http: httpx2.AsyncClient, url: str) -> str:
 
 
 @asynccontextmanager
-async def web(shop: Workshop, *arguments: str, port: int = 0, env: dict[str, str] | None = None) -> AsyncGenerator[
-    tuple[Started, Web]
-]:
+async def web(
+    shop: Workshop, *arguments: str, port: int = 0, env: dict[str, str] | None = None
+) -> AsyncGenerator[tuple[Started, Web]]:
     """A server process over HTTP; it is killed at the end if it still lives."""
     log = shop.folder / "http.log"
     log.unlink(missing_ok=True)
     line = ("serve", "--config", str(shop.config), "--transport", "http", "--port", str(port), *arguments)
     async with shop.started(*line, log=log, env=env) as process:
         url = await _greeting(process, log, "serving MCP at ")
-        token = Path(await _greeting(process, log, "the token of this start is in ")) if "[auth]" not in shop.config.read_text() else None
-        yield process, Web(url, token.read_text() if token else "")
+        made = "[auth]" not in shop.config.read_text()
+        place = await _greeting(process, log, "the token of this start is in ") if made else ""
+        yield process, Web(url, Path(place).read_text() if made else "")
 
 
 async def _greeting(process: Started, log: Path, words: str) -> str:

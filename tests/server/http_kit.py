@@ -47,7 +47,9 @@ class Site:
 
 
 @asynccontextmanager
-async def site(desk: kit.Desk, allowed_hosts: tuple[str, ...] = (), grace_s: float = 5.0, **more: Any) -> AsyncGenerator[Site]:
+async def site(
+    desk: kit.Desk, allowed_hosts: tuple[str, ...] = (), grace_s: float = 5.0, **more: Any
+) -> AsyncGenerator[Site]:
     """Serve on a free port until the test ends."""
     surface = kit.surface(
         desk, principal_of=lambda ctx: exchange_of(ctx).principal, exchange_of=exchange_of, heartbeat_s=0.05, **more

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import socket
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx2
 import pytest
 
-from counterfoil.registry.request import NOBODY_WAITS
-from tests.kit.web import LIMIT_S, Web, answer_of, legacy, modern, open_session, shown
+from counterfoil.registry.request import NOBODY_WAITS, CallRequest
+from tests.kit.web import ACCEPT, LIMIT_S, answer_of, legacy, modern, open_session, shown
 from tests.server import kit
 from tests.server.http_kit import ANN, BOB, BOUNDS, Site, site
 
@@ -35,7 +35,9 @@ async def http(here: Site) -> AsyncGenerator[httpx2.AsyncClient]:
         yield client
 
 
-async def post(http: httpx2.AsyncClient, url: str, message: tuple[bytes, dict[str, str]], **headers: str) -> httpx2.Response:
+async def post(
+    http: httpx2.AsyncClient, url: str, message: tuple[bytes, dict[str, str]], **headers: str
+) -> httpx2.Response:
     body, stated = message
     return await http.post(url, content=body, headers=stated | headers)
 
@@ -56,7 +58,8 @@ async def test_a_real_client_lists_and_calls_in_both_eras_as_whoever_its_token_s
 
 
 @pytest.mark.parametrize(
-    "authorization", [None, "Bearer", "Bearer token-of-eve", "Basic token-of-ann", "token-of-ann", "Bearer token-of-ann x"]
+    "authorization",
+    [None, "Bearer", "Bearer token-of-eve", "Basic token-of-ann", "token-of-ann", "Bearer token-of-ann x"],
 )
 async def test_without_the_right_token_nothing_is_looked_up(
     here: Site, desk: kit.Desk, authorization: str | None
@@ -87,7 +90,12 @@ async def test_health_needs_no_token_and_says_nothing(here: Site) -> None:
 @pytest.mark.parametrize(
     ("body", "code", "request_id", "path"),
     [
-        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","name":"echo"}}', -32602, 7, "/params/name"),
+        (
+            b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","name":"echo"}}',
+            -32602,
+            7,
+            "/params/name",
+        ),
         (b'{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"a":1e400}}', -32602, "x", "/params/a"),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":NaN}}', -32602, 1, "/params/a"),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":"\\ud800"}}', -32602, 1, "/params/a"),
@@ -193,20 +201,33 @@ async def test_a_client_that_leaves_ends_the_waiting_and_nothing_else(here: Site
 
 
 async def test_an_answer_that_nobody_read_is_lost_at_once(here: Site, desk: kit.Desk) -> None:
-    port = int(here.web.url.rsplit(":", 1)[1].split("/")[0])
+    async def much(request: CallRequest) -> kit.View:
+        return kit.settled(request, {"text": "x" * 16_000_000})
+
+    desk._large = much  # type: ignore[method-assign]  # more than all buffers between here and there
+    port = port_of(here)
     body, headers = modern("tools/call", name="large", arguments={})
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
-    writer.write(
-        f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer token-of-ann\r\n{head}"
-        f"Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-    )
-    await until(lambda: bool(desk.requests))
-    del reader
-    writer.transport.abort()
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)  # noqa: FBT003 (the socket's own name for it)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        await loop.sock_sendall(client, raw(port, headers | {"Accept": ACCEPT}, body))
+        assert await loop.sock_recv(client, 12) == b"HTTP/1.1 200"
+        assert (desk.told, desk.lost) == ([], [])
     await asyncio.wait_for(desk.heard.wait(), LIMIT_S)
     assert desk.told == []
     assert desk.lost == [(("call_large",), ANN)]
+
+
+def port_of(here: Site) -> int:
+    return int(here.web.url.rsplit(":", 1)[1].split("/")[0])
+
+
+def raw(port: int, headers: dict[str, str], body: bytes) -> bytes:
+    stated = {"Host": f"127.0.0.1:{port}", "Authorization": "Bearer token-of-ann", "Content-Length": str(len(body))}
+    head = "".join(f"{name}: {value}\r\n" for name, value in (stated | headers).items())
+    return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body
 
 
 async def test_a_cancelled_notification_cancels_that_principals_one_request_of_that_id(
@@ -265,7 +286,7 @@ async def test_a_client_that_is_slow_with_its_head_or_body_is_let_go(
     monkeypatch.setattr("counterfoil.server.http.line.HEAD_S", 0.05)
     monkeypatch.setattr("counterfoil.server.http.replies.WHOLE_BODY_S", 0.05)
     async with site(desk) as here:
-        port = int(here.web.url.rsplit(":", 1)[1].split("/")[0])
+        port = port_of(here)
         for said in (b"", b"POST /mcp HTTP/1.1\r\nHost: x\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(said)
@@ -275,10 +296,7 @@ async def test_a_client_that_is_slow_with_its_head_or_body_is_let_go(
                 pass
             writer.close()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(
-            f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer token-of-ann\r\n"
-            "Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{".encode()
-        )
+        writer.write(raw(port, {"Content-Type": "application/json"}, b"{}")[:-1])
         assert (await asyncio.wait_for(reader.read(), LIMIT_S)).startswith(b"HTTP/1.1 408")
         writer.close()
 
@@ -286,7 +304,9 @@ async def test_a_client_that_is_slow_with_its_head_or_body_is_let_go(
 async def test_a_stop_answers_open_calls_refuses_new_ones_and_ends_streams(here: Site, desk: kit.Desk) -> None:
     async with here.web.client() as client, here.web.http() as http:
         async with client.listen(tools_list_changed=True) as events:
-            asking = asyncio.create_task(post(http, here.web.url, modern("tools/call", name="gate", arguments={"a": 1})))
+            asking = asyncio.create_task(
+                post(http, here.web.url, modern("tools/call", name="gate", arguments={"a": 1}))
+            )
             await until(lambda: bool(desk.requests))
             here.stop.asked.set()
             assert [event async for event in events] == []

@@ -53,9 +53,12 @@ def doorman_of(config: Configuration, local: Principal, made: str | None) -> Doo
     """The doorman of a configuration; `made` is the token of this start, where it is needed.
 
     Raises:
-        ConfigError: a token has no value, cannot be sent in a header, or is another one's.
+        ConfigError: public names without tokens; or a token has no value, cannot be sent in a header, or is another one's.
     """
     if config.auth.mode == "none":
+        if config.server.allowed_hosts:
+            said = "public names need tokens: with auth.mode 'none' whoever comes by them would be principals.local"
+            raise ConfigError(config.path, [Problem("server", "server.allowed_hosts", None, said)])
         return Doorman((), local)
     if config.auth.mode is None:
         return Doorman(((_digest(made or ""), local),))

@@ -69,7 +69,9 @@ class Served(Protocol):
         ...
 
 
-async def serve(surface: Served, listener: socket, place: Place, doorman: Doorman, stop: Stopping, bounds: Bounds) -> int:
+async def serve(
+    surface: Served, listener: socket, place: Place, doorman: Doorman, stop: Stopping, bounds: Bounds
+) -> int:
     """Serve until a signal comes; the process's exit code. Calls in flight then have `stop.grace_s`."""
     manager = StreamableHTTPSessionManager(
         surface.server,
