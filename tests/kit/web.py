@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -30,6 +30,18 @@ META: Final = {
 ACCEPT: Final = "application/json, text/event-stream"
 _LOOK_S: Final = 0.01
 Hear = Callable[[Any], Awaitable[None]]
+
+
+@dataclass
+class Stop:
+    """A stop that the test asks for."""
+
+    grace_s: float = 5.0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait(self) -> None:
+        """Until it is asked for."""
+        await self.asked.wait()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from counterfoil.registry.principal import Principal
@@ -16,24 +16,13 @@ from counterfoil.server.http.edge import exchange_of
 from counterfoil.server.http.place import listen
 from counterfoil.server.http.serving import serve
 from counterfoil.server.mcp import Surface
-from tests.kit.web import LIMIT_S, Web
+from tests.kit.web import LIMIT_S, Stop, Web
 from tests.server import kit
 
 ANN: Final = Principal("a", "me", "desk", frozenset({"*"}))
 BOB: Final = Principal("a", "bob", "desk", frozenset({"number"}))
 TOKENS: Final = {"token-of-ann": ANN, "token-of-bob": BOB}
 BOUNDS: Final = Bounds(bytes=100_000, depth=16)
-
-
-@dataclass
-class Stop:
-    """A stop that the test asks for."""
-
-    grace_s: float = 5.0
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def wait(self) -> None:
-        await self.asked.wait()
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class Edge:
         request_id = message.id if isinstance(message, JSONRPCRequest) else None
         if request_id is None:
             self._cancel_meant(scope[EXCHANGE], session, message)
-        elif not self.open.takes(session, request_id):
+        elif not await self.open.takes(session, request_id):
             raise RefusedError(replies.id_in_use(request_id))
         elif isinstance(message, JSONRPCRequest) and message.method == _LISTEN:
             await self._stream(scope, _Replay(body, receive), send, request_id)
@@ -160,10 +160,11 @@ class Edge:
 
         async def sending(message: Message) -> None:
             nonlocal written
-            gone = line.gone
+            gone, last = line.gone, message["type"] == "http.response.body" and not message.get("more_body", False)
+            exchange.answered = last
             async with asyncio.timeout(WRITE_S):
                 await send(message)
-                if message["type"] == "http.response.body" and not message.get("more_body", False):
+                if last:
                     written = await line.all_written() and not gone
 
         line.on_gone = exchange.leave

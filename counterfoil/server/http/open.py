@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from ...registry.principal import Principal
@@ -24,6 +25,14 @@ RESERVED_ID: Final = "_GET_stream"
 Id = str | int
 
 
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """An id of a session that is in use."""
+
+    exchange: Exchange
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class OpenRequests:
     """The open requests of one server."""
 
@@ -32,7 +41,7 @@ class OpenRequests:
         self._idle = asyncio.Event()
         self._idle.set()
         self._streams: Counter[Principal] = Counter()
-        self._in_session: set[tuple[str, str]] = set()
+        self._in_session: dict[tuple[str, str], _Held] = {}
         self._alone: dict[tuple[Principal, Id], list[Exchange]] = {}
 
     @property
@@ -44,10 +53,15 @@ class OpenRequests:
         """Wait until no request is open; streams do not count."""
         await self._idle.wait()
 
-    def takes(self, session: str | None, request_id: Id) -> bool:
-        """False if a session has this id open already."""
-        name = str(request_id)
-        return session is None or (name != RESERVED_ID and (session, name) not in self._in_session)
+    async def takes(self, session: str | None, request_id: Id) -> bool:
+        """False if a session has this id open already; one whose answer is out already is waited for."""
+        if session is None:
+            return True
+        place = (session, str(request_id))
+        held = self._in_session.get(place)
+        if held is not None and held.exchange.answered:
+            await held.over.wait()
+        return place not in self._in_session and place[1] != RESERVED_ID
 
     @contextmanager
     def request(self, exchange: Exchange, session: str | None, request_id: Id | None) -> Generator[None]:
@@ -57,14 +71,14 @@ class OpenRequests:
         place = None if session is None or request_id is None else (session, str(request_id))
         key = None if session is not None or request_id is None else (exchange.principal, request_id)
         if place is not None:
-            self._in_session.add(place)
+            self._in_session[place] = _Held(exchange)
         if key is not None:
             self._alone.setdefault(key, []).append(exchange)
         try:
             yield
         finally:
             if place is not None:
-                self._in_session.discard(place)
+                self._in_session.pop(place).over.set()
             if key is not None:
                 self._forget(key, exchange)
             self._count -= 1

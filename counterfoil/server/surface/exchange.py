@@ -20,11 +20,15 @@ CANCELLED: Final = -32800
 
 
 class Exchange:
-    """One open request of one principal. `delivers` are the calls whose end its answer shows."""
+    """One open request of one principal.
+
+    `delivers` are the calls whose end its answer shows; `answered` says that the last of it is on its way.
+    """
 
     def __init__(self, principal: Principal) -> None:
         self.principal = principal
         self.delivers: tuple[str, ...] = ()
+        self.answered = False
         self._ended_by: str | None = None
         self._working: asyncio.Task[Any] | None = None
 
