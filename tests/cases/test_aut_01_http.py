@@ -33,6 +33,8 @@ POLICY = "".join(
     f'[[policy]]\nid = "{mine}-only"\ntool = "{other}_*"\nsubject = "{mine}"\nverdict = "deny"\n'
     for mine, other in (DESKS, DESKS[::-1])
 )
+LOOKS_ONLY = (None, "tool_search")
+"""What records nothing, and says the same each time."""
 Question = tuple[str, dict[str, Any]]
 
 
@@ -63,7 +65,7 @@ def question(order: random.Random) -> Question:
     arguments = order.choice([{"ref": "r"}, {"ref": 1}, {}, {"ref": "r", "count": order.randrange(9)}])
     search = order.choice(
         [
-            {"query": f"{word} {order.choice(WORDS)}", "limit": order.randrange(1, 9)},
+            {"query": f"{word} {order.choice(WORDS)}", "limit": order.choice([1, 12])},
             {"query": f"{desk} {word}", "detail": "full"},
             {"names": [name, f"{order.choice(DESKS)}_{word}_look"]},
             {"category": order.choice(["desk", f"{desk}-{word[0]}"]), "limit": 20},
@@ -71,7 +73,7 @@ def question(order: random.Random) -> Question:
         ]
     )
     asked: list[Question] = [
-        ("tools/call", {"name": "tool_search", "arguments": search}),
+        *[("tools/call", {"name": "tool_search", "arguments": search})] * 4,
         ("tools/call", {"name": "tool_read", "arguments": {"name": name, "arguments": arguments}}),
         ("tools/call", {"name": name, "arguments": arguments}),
         ("tools/call", {"name": "status", "arguments": {"call_id": f"call_{word}"}}),
@@ -98,11 +100,15 @@ async def test_each_of_two_principals_gets_what_a_server_for_it_alone_would_say(
         both = await stack.enter_async_context(server(tmp_path / "both", *DESKS))
         pairs: dict[str, tuple[Raw, Raw]] = {}
         for desk in DESKS:
-            alone = await stack.enter_async_context(server(tmp_path / desk, desk))
-            here = await stack.enter_async_context(raw(both, desk))
-            pairs[desk] = here, await stack.enter_async_context(raw(alone, desk))
+            own = await stack.enter_async_context(server(tmp_path / desk, desk))
+            shared = await stack.enter_async_context(raw(both, desk))
+            pairs[desk] = shared, await stack.enter_async_context(raw(own, desk))
+        said: dict[str, str] = {}
         for _ in range(QUESTIONS):
             desk = order.choice(DESKS)
             method, asked = question(order)
-            shared, own = await asyncio.gather(*(one.ask(method, **asked) for one in pairs[desk]))
-            assert told(shared) == told(own), (desk, method, asked)
+            here, alone = pairs[desk]
+            key = json.dumps([desk, method, asked])
+            if key not in said or asked.get("name") not in LOOKS_ONLY:
+                said[key] = told(await alone.ask(method, **asked))
+            assert told(await here.ask(method, **asked)) == said[key], key
