@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 
 from tests.kit.bench import furnish
 from tests.kit.raw import Raw, raw
-from tests.kit.web import answer_of, legacy, open_session, shown, web
+from tests.kit.web import answer_of, legacy, modern, open_session, shown, web
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -82,13 +83,9 @@ async def test_a_write_whose_client_left_goes_on_and_the_same_words_join_it(shop
     async with web(shop) as (_, there), there.client() as other:
         async with there.http() as http:
             session = await open_session(http, there.url) if era == "2025" else ""
-            call = {"name": "kit_write", "arguments": {"ref": "r"}}
-            message = legacy("tools/call", 2, session, **call) if session else None
-            asking = asyncio.create_task(
-                http.post(there.url, content=message[0], headers=message[1])
-                if message
-                else there.post(http, "tools/call", **call)
-            )
+            call: dict[str, Any] = {"name": "kit_write", "arguments": {"ref": "r"}}
+            body, headers = legacy("tools/call", 2, session, **call) if session else modern("tools/call", 2, **call)
+            asking = asyncio.create_task(http.post(there.url, content=body, headers=headers))
             await shop.world.reached("r", "asked")
             asking.cancel()
             await asyncio.wait({asking})

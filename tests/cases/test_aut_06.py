@@ -34,7 +34,7 @@ async def test_foreign_names_and_pages_are_refused_and_configured_ones_work(shop
 
 
 @pytest.mark.promise("AUT-06")
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "127.0.0.2", "tools.example", ""])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "127.0.0.2", "tools.example", ""])  # noqa: S104 (to see them refused)
 async def test_any_other_address_than_the_loopback_is_refused_at_start(shop: Workshop, host: str) -> None:
     shop = furnish(shop, '[auth]\nmode = "none"\n', server='allowed_hosts = ["tools.example"]')
     line = ("serve", "--config", str(shop.config), "--transport", "http", f"--host={host}")

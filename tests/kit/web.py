@@ -29,7 +29,7 @@ META: Final = {
 }
 ACCEPT: Final = "application/json, text/event-stream"
 _LOOK_S: Final = 0.01
-Hear = Callable[[Any], Awaitable[None]]
+Hear = Callable[..., Awaitable[None]]
 
 
 @dataclass

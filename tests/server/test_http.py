@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 import httpx2
@@ -180,13 +181,13 @@ async def test_a_call_counts_as_delivered_once_its_answer_was_written(
 async def test_a_client_that_leaves_ends_the_waiting_and_nothing_else(here: Site, desk: kit.Desk, era: str) -> None:
     ended: asyncio.Future[tuple[Any, ...]] = asyncio.get_running_loop().create_future()
 
-    async def wait_for_ever(_request: object) -> kit.View:
+    async def wait_for_ever(request: CallRequest) -> kit.View:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError as error:
             ended.set_result(error.args)
             raise
-        raise AssertionError
+        raise AssertionError(request)
 
     desk._gate = wait_for_ever  # type: ignore[method-assign]  # what the runtime would be told
     async with here.web.http() as http:
@@ -250,7 +251,8 @@ async def test_a_cancelled_notification_cancels_that_principals_one_request_of_t
 async def test_progress_keeps_a_silent_call_alive_over_a_stream(here: Site, desk: kit.Desk) -> None:
     heard: list[float] = []
 
-    async def hear(done: float, _total: float | None, _message: str | None) -> None:
+    async def hear(done: float, total: float | None, message: str | None) -> None:
+        del total, message
         heard.append(done)
         if len(heard) > 2:
             desk.gate.set()
@@ -290,10 +292,8 @@ async def test_a_client_that_is_slow_with_its_head_or_body_is_let_go(
         for said in (b"", b"POST /mcp HTTP/1.1\r\nHost: x\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(said)
-            try:
+            with suppress(ConnectionResetError):
                 assert await asyncio.wait_for(reader.read(), LIMIT_S) == b""
-            except ConnectionResetError:
-                pass
             writer.close()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(raw(port, {"Content-Type": "application/json"}, b"{}")[:-1])

@@ -53,7 +53,7 @@ def doorman_of(config: Configuration, local: Principal, made: str | None) -> Doo
     """The doorman of a configuration; `made` is the token of this start, where it is needed.
 
     Raises:
-        ConfigError: public names without tokens; or a token has no value, cannot be sent in a header, or is another one's.
+        ConfigError: public names without tokens; or a token is absent, unfit for a header, or another one's.
     """
     if config.auth.mode == "none":
         if config.server.allowed_hosts:
