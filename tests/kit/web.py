@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,6 @@ META: Final = {
 }
 ACCEPT: Final = "application/json, text/event-stream"
 _LOOK_S: Final = 0.01
-Hear = Callable[..., Awaitable[None]]
 
 
 @dataclass
@@ -68,7 +67,7 @@ class Web:
 
     @asynccontextmanager
     async def client(
-        self, token: str | None = None, mode: Literal["auto", "legacy"] = "auto", hear: Hear | None = None
+        self, token: str | None = None, mode: Literal["auto", "legacy"] = "auto", hear: Any = None
     ) -> AsyncGenerator[Client]:
         """A real client in a task of its own, so that what fails a test comes out of it as it is."""
         connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()

@@ -251,9 +251,9 @@ async def test_a_cancelled_notification_cancels_that_principals_one_request_of_t
 async def test_progress_keeps_a_silent_call_alive_over_a_stream(here: Site, desk: kit.Desk) -> None:
     heard: list[float] = []
 
-    async def hear(done: float, total: float | None, message: str | None) -> None:
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
         del total, message
-        heard.append(done)
+        heard.append(progress)
         if len(heard) > 2:
             desk.gate.set()
 

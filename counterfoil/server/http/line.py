@@ -41,7 +41,8 @@ class LineProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Part of a request."""
         super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:
+        cycle: Any = self.cycle  # None before the first request, whatever uvicorn's type says
+        if cycle is None or cycle.response_complete:
             self._start_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
