@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 EXCHANGE: Final = "counterfoil.exchange"
 WRITE_S: Final = 60.0
 """How long a client may take to read what was sent so far, in seconds."""
+_ROUNDS: Final = 3
+"""Rounds of the loop in which a client that left before it asked again is found to have left."""
 _LISTEN: Final = "subscriptions/listen"
 _CANCELLED: Final = "notifications/cancelled"
 _METHODS: Final = frozenset({"GET", "POST", "DELETE"})
@@ -128,6 +130,8 @@ class Edge:
         elif isinstance(message, JSONRPCRequest) and message.method == _LISTEN:
             await self._stream(scope, _Replay(body, receive), send, request_id)
             return
+        for _ in range(_ROUNDS):
+            await asyncio.sleep(0)
         with self.open.request(scope[EXCHANGE], session, request_id):
             await self._exchange(scope, _Replay(body, None), send)
 
