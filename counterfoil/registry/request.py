@@ -11,6 +11,8 @@ from .vocabulary import JsonValue, Route
 
 KEY_MAX: Final = 200
 """The most characters of an idempotency key."""
+NOBODY_WAITS: Final = "the stream of its answer has closed"
+"""The message with which the wait for a call is cancelled where only its stream is gone and nobody wants it stopped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,11 @@ class Case:
         return self.admitted
 
     @property
+    def reading(self) -> bool:
+        """True while a read of it runs."""
+        return self.running is not None and self.admitted is not None and self.admitted.contract.is_read
+
+    @property
     def unsent(self) -> bool:
         """True if nothing of it can have been sent, as far as this process knows."""
         return self.running is None if self.row is None else self.row.generation == 0
@@ -91,7 +96,7 @@ class Case:
         """Nobody listens any more. Without a row it is given up; a running read is stopped; all else goes on."""
         self.gone = True
         self.nudged.set()
-        if self.running is not None and self.admitted is not None and self.admitted.contract.is_read:
+        if self.reading and self.running is not None:
             self.running.stop_read()
 
     async def tell_progress(self, done: float, total: float | None, message: str | None) -> None:

@@ -47,6 +47,13 @@ class Receipts:
         """An answer that shows a call settled is on its way; if it is never written, the same call may ask again."""
         self._unwritten[call_id] = asyncio.get_running_loop().call_later(UNWRITTEN_S, self._never_written, call_id)
 
+    def lost(self, call_ids: Sequence[str]) -> None:
+        """Answers that were on their way to the transport will not be written."""
+        for call_id in call_ids:
+            if (timer := self._unwritten.pop(call_id, None)) is not None:
+                timer.cancel()
+                self.closed(call_id)
+
     def closed(self, call_id: str) -> None:
         """No request waits for a call any more, and none has seen it settled.
 

@@ -22,7 +22,7 @@ from ..ledger.states import CallState
 from ..registry.contract import Contract
 from ..registry.limits import Actor
 from ..registry.principal import Principal
-from ..registry.request import CallRequest
+from ..registry.request import NOBODY_WAITS, CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
 from .answers import broken, closing, in_progress, raw_digest, repeated, unreadable, unshown, waits_for_ledger
 from .attempt import ON_THE_LOOP
@@ -116,10 +116,11 @@ class Runtime(Desk):
             view = await self._listen(case, request.wait_s)
         except LedgerError as error:
             view = self._unread(case, error)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             case.listeners = 0
-            case.caller_gone()
-            self._note_gone(case)
+            if not (case.reading and NOBODY_WAITS in error.args):
+                case.caller_gone()
+                self._note_gone(case)
             self._close_request(case)
             if case.row is None:
                 self._receipts.closed(case.joining or case.call_id)  # its T1, or its joining, may be on its way
@@ -138,6 +139,11 @@ class Runtime(Desk):
         """A view of these calls' settled state was written to the transport for their subject."""
         del principal  # only its own calls are ever shown to it as settled
         self._receipts.written(call_ids)
+
+    async def undelivered(self, call_ids: Sequence[str], principal: Principal) -> None:
+        """An answer that shows the end of these calls could not be written: the same call may ask for it again."""
+        del principal  # as above
+        self._receipts.lost(call_ids)
 
     async def _run(self, case: Case, work: Callable[[Case], Awaitable[CallView]]) -> None:
         """The task of one call: every end of it is a view for whoever waits."""

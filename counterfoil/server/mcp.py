@@ -6,15 +6,13 @@ is a result. Effects run in tasks of the runtime: a request that ends here never
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Final
 
 from mcp.server import CacheHint, Server, ServerRequestContext
-from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INTERNAL_ERROR,
@@ -28,14 +26,18 @@ from mcp.types import (
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
 )
 
 from ..canonical import JsonObject
 from ..registry.principal import Principal
-from ..registry.request import CallRequest
+from ..registry.request import KEY_MAX, CallRequest
 from ..registry.vocabulary import ErrorCode
 from .surface.answers import log_failure, own_output, refusal, refused_view, result
 from .surface.delivery import Deliveries
+from .surface.exchange import Exchange
+from .surface.listeners import Concerns, Listeners
 from .surface.listing import DIGEST_META, PAGE, Listing
 from .surface.ports import Asked, BaseTool, Catalogue, Desk, Place
 from .surface.progress import HEARTBEAT_S, Progress
@@ -47,9 +49,12 @@ WITHOUT_PROGRESS_S: Final = 4.0
 """How long calls wait where the client shows no progress: one common client cuts off at 5 s."""
 OPEN_CALLS: Final = 1_000
 """How many calls of one process wait for their answers at once."""
-_LEGACY_SESSIONS: Final = 1_000
 _LONGEST_CLAIM: Final = 200
+_OPENINGS: Final = frozenset({"initialize", "server/discover"})
 _CALL_TOOLS: Final = frozenset({"tool_call", "tool_read"})
+_LONG_KEY: Final[JsonObject] = {
+    "path": f"/_meta/{KEY_META.replace('/', '~1')}", "expected": f"at most {KEY_MAX} characters"
+}  # fmt: skip
 _STOPPING: Final = "the server is stopping and takes no new calls; nothing was sent; ask again once it runs"
 _TOO_MANY: Final = f"{OPEN_CALLS} calls are open here already; nothing was sent; ask again when some have ended"
 _INTERNAL: Final = "the server failed before anything was sent; its log says where"
@@ -63,18 +68,24 @@ class Surface:
         *,
         name: str,
         version: str,
-        instructions: str,
+        instructions: Callable[[Principal], str],
         base_tools: Sequence[BaseTool],
         desk: Desk,
         catalogue: Catalogue,
         principal_of: Callable[[Context], Principal],
         call_view: JsonObject,
+        exchange_of: Callable[[Context], Exchange | None] = lambda _ctx: None,
         wait_s: float = 20.0,
         part_bytes: int = 60_000,
         heartbeat_s: float = HEARTBEAT_S,
         page: int = PAGE,
     ) -> None:
-        """`call_view` is the JSON Schema of call views; `wait_s` how long calls wait where progress is shown."""
+        """`call_view` is the JSON Schema of call views; `wait_s` how long calls wait where progress is shown.
+
+        `exchange_of` gives a request's exchange, over a transport where each answer has a stream of its own.
+        """
+        self._instructions = instructions
+        self._exchange_of = exchange_of
         self._base = {tool.name: tool for tool in base_tools}
         self._desk = desk
         self._catalogue = catalogue
@@ -84,15 +95,12 @@ class Surface:
         self._listing = Listing(base_tools, catalogue.listed, call_view, page)
         self._resources = Resources(desk, catalogue, part_bytes)
         self._deliveries = Deliveries(desk)
-        self._bus = InMemorySubscriptionBus()
-        self._listen = ListenHandler(self._bus)
-        self._legacy: deque[ServerSession] = deque(maxlen=_LEGACY_SESSIONS)
+        self._listeners = Listeners()
         self._open = 0
         self._refusing = False
         self.server: Server[dict[str, Any]] = Server(
             name,
             version=version,
-            instructions=instructions,
             cache_hints={"server/discover": CacheHint(ttl_ms=60_000, scope="private")},
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -100,14 +108,18 @@ class Surface:
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
             on_subscriptions_listen=self._listen,
+            get_tool_input_schema=lambda _name: None,  # else the SDK lists all tools to read a header that we have not
         )
+        self.server.middleware.append(self._open_for)
         self.server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
 
-    async def announce_tools_changed(self) -> None:
-        """Tell every client, in its own era, that the catalogue itself has changed."""
-        await self._bus.publish(ToolsListChanged())
-        for session in list(self._legacy):
-            await session.send_tool_list_changed()
+    async def announce_tools_changed(self, concerns: Concerns = lambda _principal: True) -> None:
+        """Tell the clients whom it concerns, each in its own era, that the catalogue itself has changed."""
+        await self._listeners.tell(concerns)
+
+    def answered(self, exchange: Exchange, *, written: bool) -> None:
+        """The answer of an exchange has been written to its transport, or never will be."""
+        (self._deliveries.written if written else self._deliveries.lost)(exchange)
 
     def receipt(self) -> Callable[[], None] | None:
         """What to do once the answer of the current task has been written to the transport."""
@@ -123,10 +135,22 @@ class Surface:
 
     def end_streams(self) -> None:
         """End every subscription in order."""
-        self._listen.close()
+        self._listeners.close()
+
+    async def _open_for(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """What a server says of itself depends on who asks; the SDK knows only one text for all."""
+        result = await call_next(ctx)
+        if ctx.method not in _OPENINGS or not isinstance(result, dict):
+            return result
+        tools = result["capabilities"].get("tools", {}) | {"listChanged": True}
+        capabilities = {**result["capabilities"], "tools": tools}
+        return {**result, "capabilities": capabilities, "instructions": self._instructions(self._principal_of(ctx))}
 
     async def _initialized(self, ctx: Context, _params: NotificationParams) -> None:
-        self._legacy.append(ctx.session)
+        self._listeners.add(self._principal_of(ctx), ctx.session)
+
+    async def _listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        return await self._listeners.listen(self._principal_of(ctx), ctx, params)
 
     async def _list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         return self._listing.page(self._principal(ctx), params.cursor if params else None)
@@ -151,7 +175,9 @@ class Surface:
             return self._no(params.name, ErrorCode.UNAVAILABLE, _TOO_MANY)
         self._open += is_call
         try:
-            return await (self._base_call(ctx, params, tool) if tool else self._direct_call(ctx, params))
+            work = self._base_call(ctx, params, tool) if tool else self._direct_call(ctx, params)
+            exchange = self._exchange_of(ctx)
+            return await (work if exchange is None else exchange.awaited(work))
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 (where a request enters: the SDK would hide it from the model)
@@ -165,7 +191,7 @@ class Surface:
         async with alive:
             answer = await tool.handler(params.arguments or {}, asked)
         answered = _shown(tool.name, answer.body, is_error=answer.is_error)
-        self._deliveries.note(answer.delivers, asked.principal)
+        self._deliveries.note(answer.delivers, asked.principal, self._exchange_of(ctx))
         return answered
 
     async def _direct_call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
@@ -176,6 +202,8 @@ class Surface:
             if not isinstance(meta.get(name, ""), str):
                 details: JsonObject = {"path": f"/_meta/{name.replace('/', '~1')}", "expected": "a string"}
                 return self._no(params.name, ErrorCode.INVALID_ARGUMENTS, f"_meta {name} is a string", details)
+        if len(str(meta.get(KEY_META, ""))) > KEY_MAX:
+            return self._no(params.name, ErrorCode.INVALID_ARGUMENTS, f"_meta {KEY_META} is too long", _LONG_KEY)
         async with alive:
             view = await self._desk.call(_request(params, asked, standing, meta))
         body = view.wire()
@@ -184,7 +212,7 @@ class Surface:
         output = own_output(body)
         call = None if output is None else body
         answered = _shown(params.name, body if output is None else output, is_error=view.is_error, call=call)
-        self._deliveries.note(view.delivers, asked.principal)
+        self._deliveries.note(view.delivers, asked.principal, self._exchange_of(ctx))
         return answered
 
     def _asked(self, ctx: Context) -> tuple[Asked, AbstractAsyncContextManager[None]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..canonical import JsonObject
-from ..registry.catalogue import Catalogue, Sight
+from ..registry.catalogue import Catalogue, Sight, sight
 from ..registry.contract import Contract
 from ..registry.policy import Policy
 from ..registry.principal import Principal
@@ -65,6 +65,11 @@ class Shelf:
     def listed(self, principal: Principal) -> Sequence[Contract]:
         """What its tools/list shows beside the base tools."""
         return self.catalogue.listed(principal, self.policy, everything=self.everything)
+
+    def shows(self, principal: Principal, contract: Contract) -> bool:
+        """Whether it may know of such a tool, registered now or not."""
+        seen = sight(contract, principal, self.policy)
+        return seen is Sight.SEEN or (seen is Sight.LOCKED and self.show_locked)
 
     def standing(self, principal: Principal, contract: Contract) -> str:
         """What a call of this tool would need."""

@@ -1,13 +1,11 @@
 """MCP over stdio: strict JSON lines in, answers out, and an orderly end.
 
-Strictness starts here, because the SDK has merged duplicate keys and made 1e400 infinite by the time a handler runs. A
-message that breaks a rule is answered under its id and the connection goes on. What a message means is the surface's.
+A message that breaks a rule is answered under its id and the connection goes on. What a message means is the surface's.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,24 +18,18 @@ from mcp.server import NotificationOptions, Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.types import (
     INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
-    jsonrpc_message_adapter,
 )
-from pydantic import ValidationError
 
-from ..canonical import JsonValue
-from ..registry.strict_json import Bounds, StrictJsonError, parse, salvage_id
+from ..registry.strict_json import Bounds
 from .stopping import Cause, Stop
+from .strict import Broken, error_line, line_of, message_of
 from .wire import LineReader, LineWriter, Wire
 
-Id = str | int | None
 _log = logging.getLogger(__name__)
 PROGRESS: Final = "notifications/progress"
 _LAST_WORDS_S: Final = 0.4
@@ -135,70 +127,15 @@ class _Connection:
             if not line.strip():
                 continue
             await self.writer.room()
-            message = self._understood(line)
-            if message is not None:
-                try:
-                    await self._into.send(self.outbox.expected(message))
-                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    return
+            message = message_of(line, self._bounds)
+            if isinstance(message, Broken):
+                self.writer.offer(message.answer)
+                continue
+            try:
+                await self._into.send(self.outbox.expected(message))
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return
         self._stop.ask(Cause.INPUT_ENDED)
-
-    def _understood(self, line: bytes) -> JSONRPCMessage | None:
-        """The message of a line; a line that is none has been answered."""
-        try:
-            value = parse(line, self._bounds)
-        except StrictJsonError as broken:
-            self._refuse(line, broken)
-            return None
-        try:
-            return _message(value)
-        except (ValidationError, ValueError):
-            request_id = value.get("id") if isinstance(value, dict) else None
-            known = request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
-            self.writer.offer(error_line(known, INVALID_REQUEST, "Invalid Request: expected one JSON-RPC 2.0 message"))
-            return None
-
-    def _refuse(self, line: bytes, broken: StrictJsonError) -> None:
-        data: dict[str, JsonValue] = {
-            "code": "invalid_arguments",
-            "path": broken.path,
-            "expected": broken.expected,
-            "got": broken.got,
-        }
-        request_id = salvage_id(line)
-        if request_id is None:
-            self.writer.offer(error_line(None, PARSE_ERROR, f"Parse error: {broken}", data))
-        else:
-            self.writer.offer(error_line(request_id, INVALID_PARAMS, f"Invalid params: {broken}", data))
-
-
-def _message(value: JsonValue) -> JSONRPCMessage:
-    """The SDK's model of a message; a request with an id that is neither string nor integer is none.
-
-    Raises:
-        ValueError: it is no JSON-RPC message.
-    """
-    message = jsonrpc_message_adapter.validate_python(value, by_name=False)
-    if isinstance(message, JSONRPCNotification) and isinstance(value, dict) and "id" in value:
-        raise ValueError("an id is a string or an integer")
-    return message
-
-
-def error_line(request_id: Id, code: int, message: str, data: JsonValue = None) -> bytes:
-    """One line of the wire that says no."""
-    error: dict[str, JsonValue] = {"code": code, "message": message}
-    if data is not None:
-        error["data"] = data
-    return line_of({"jsonrpc": "2.0", "id": request_id, "error": error})
-
-
-def line_of(body: dict[str, Any]) -> bytes:
-    """One line of the wire.
-
-    Raises:
-        ValueError: the body is not strict JSON (NaN, an infinity, a lone surrogate).
-    """
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 class Outbox:

@@ -21,11 +21,17 @@ from typing import Final, NoReturn
 
 import counterfoil.server.cli.commands
 import counterfoil.server.cli.ledger_commands
+import counterfoil.server.http.running
 import counterfoil.server.serve
 from counterfoil.server.cli import main
 from tests.kit.wanted import Wanted
 
-IMPORTED: Final = (counterfoil.server.cli.commands, counterfoil.server.cli.ledger_commands, counterfoil.server.serve)
+IMPORTED: Final = (
+    counterfoil.server.cli.commands,
+    counterfoil.server.cli.ledger_commands,
+    counterfoil.server.http.running,
+    counterfoil.server.serve,
+)
 """What takes the time: named here so that nobody takes the imports for unused."""
 MESSAGE: Final = 1 << 20
 STANDARD: Final = 3

@@ -70,6 +70,7 @@ def settled(request: CallRequest, output: JsonValue, **more: JsonValue) -> View:
 class Desk:
     requests: list[CallRequest] = field(default_factory=list[CallRequest])
     told: list[tuple[tuple[str, ...], Principal]] = field(default_factory=list[tuple[tuple[str, ...], Principal]])
+    lost: list[tuple[tuple[str, ...], Principal]] = field(default_factory=list[tuple[tuple[str, ...], Principal]])
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -96,6 +97,10 @@ class Desk:
         self.told.append((tuple(call_ids), principal))
         self.heard.set()
         say("delivered", *call_ids)
+
+    async def undelivered(self, call_ids: Sequence[str], principal: Principal) -> None:
+        self.lost.append((tuple(call_ids), principal))
+        self.heard.set()
 
     async def artifact(self, principal: Principal, artifact_id: str, offset: int, length: int) -> bytes | None:
         known = {"mine": ARTIFACT, "bytes": b"\xff\x00" * 8}
@@ -229,16 +234,16 @@ async def status(_arguments: JsonValue, _asked: Asked) -> Answer:
 
 
 def surface(desk: Desk, principal: Principal = ME, **more: Any) -> Surface:
+    stated: dict[str, Any] = {"principal_of": lambda _ctx: principal} | more
     return Surface(
         name="kit",
         version="1",
-        instructions="Search first.",
+        instructions=lambda _principal: "Search first.",
         base_tools=[BaseTool("tool_search", tool_search), BaseTool("status", status)],
         desk=desk,
         catalogue=Catalogue(),
-        principal_of=lambda _ctx: principal,
         call_view=CALL_VIEW,
-        **more,
+        **stated,
     )
 
 

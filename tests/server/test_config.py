@@ -226,9 +226,9 @@ def test_a_wrong_value_is_named_with_table_key_and_line(
 @pytest.mark.parametrize(
     ("text", "line", "table", "key"),
     [
-        ("[server]\ntransport = 'http'", 2, "server", "server.transport"),
         ("[ledger]\nurl = 'postgresql+asyncpg://db/x'", 2, "ledger", "ledger.url"),
-        ("[auth]\nmode = 'none'", 1, "auth", "auth"),
+        ("[auth]\nmode = 'oauth'", 2, "auth", "auth.mode"),
+        ("[auth]\nissuer = 'https://auth.example'", 2, "auth", "auth.issuer"),
         ("[budgets.run]\ncalls = 1", 1, "budgets.run", "budgets.run"),
         ("\n[tools.a]\neffect = 'read'\nsql = { database = 'x' }", 4, "tools.a", "tools.a.sql"),
         ("[upstreams.a]\ncommand = 'x'", 1, "upstreams.a", "upstreams.a"),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from .exits import CommandError, Exit
 from .invocation import Invocation, check_text, command_of, split
 from .plain import refuse
-from .serving import transport_of
+from .serving import options_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,11 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(invocation: Invocation, options: Sequence[str]) -> int:
-    transport = transport_of(options)
+    stated = options_of(options)
     gc.disable()  # collecting while a thousand modules load costs a fifth of the start
     try:
         from ..serve import serve  # noqa: PLC0415 (the other commands need no MCP server)
     finally:
         gc.enable()
         gc.freeze()
-    return serve(invocation.config, transport)
+    return serve(invocation.config, stated)

@@ -74,9 +74,14 @@ def _shorter(message: str, invocation: Invocation) -> str:
 
 
 @app.command(epilog=example("counterfoil serve --config counterfoil.toml"))
-def serve(transport: Annotated[str, typer.Option(help="stdio")] = "stdio") -> int:
-    """Serve MCP over stdio."""
-    raise usage(f"serve --transport {transport}: 'serve' is the first word of the line: counterfoil serve [options]")
+def serve(
+    transport: Annotated[str, typer.Option(help="stdio or http (default: server.transport)")] = "",
+    host: Annotated[str, typer.Option(help="over HTTP: 127.0.0.1, ::1 or localhost")] = "",
+    port: Annotated[str, typer.Option(help="over HTTP; 0 takes a free one")] = "",
+) -> int:
+    """Serve MCP over stdio, or over HTTP on the loopback."""
+    said = " ".join(["serve", *filter(None, (transport, host, port))])
+    raise usage(f"{said}: 'serve' is the first word of the line: counterfoil serve [options]")
 
 
 @app.command(epilog=example("counterfoil demo"))

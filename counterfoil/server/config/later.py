@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from .errors import KeyPath
 
-_TABLES: Final = ("auth", "budgets", "upstreams", "openapi", "plans", "sql", "files")
+_TABLES: Final = ("budgets", "upstreams", "openapi", "plans", "sql", "files")
 MESSAGE: Final = "not available in this version yet; remove it"
 _TOOL_KEYS: Final = ("sql", "append")
 _OVERLAY_DEPTH: Final = 2
@@ -59,7 +59,7 @@ def _known_tools(tools: dict[str, Any], found: list[KeyPath]) -> Iterator[tuple[
 
 def _below(table: str, value: object) -> Iterator[KeyPath]:
     """Each named table below, else the table itself."""
-    if isinstance(value, dict) and table != "auth":
+    if isinstance(value, dict):
         yield from ((table, str(name)) for name in cast("dict[str, object]", value))
     elif isinstance(value, list):
         yield from ((table, index) for index in range(len(cast("list[object]", value))))
@@ -76,8 +76,8 @@ def _without_limit(rules: list[Any], found: list[KeyPath]) -> Iterator[Any]:
             yield rule
 
 
-def _is_http(value: object) -> bool:
-    return value == "http"
+def _is_oauth(value: object) -> bool:
+    return value == "oauth"
 
 
 def _is_postgresql(value: object) -> bool:
@@ -89,7 +89,10 @@ def _is_given(value: object) -> bool:
 
 
 _KEYS: Final = (
-    ("server", "transport", _is_http),
+    ("auth", "mode", _is_oauth),
+    ("auth", "issuer", _is_given),
+    ("auth", "audience", _is_given),
+    ("auth", "jwks_url", _is_given),
     ("ledger", "url", _is_postgresql),
     ("approvals", "webhook", _is_given),
 )

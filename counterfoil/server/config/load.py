@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
+from .auth_tables import AuthTable
 from .errors import ConfigError, KeyPath, Problem, spell
 from .kinds import SQLITE
 from .later import message_for, take_out
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 FILE_NAME: Final = "counterfoil.toml"
-_SECRET_KEYS: Final = frozenset({"keys", "payload_keys", "headers", "url"})
+_SECRET_KEYS: Final = frozenset({"keys", "payload_keys", "token", "headers", "url"})
 _PARSER_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -48,6 +49,7 @@ class Configuration:
     path: Path
     server: ServerTable
     ledger: LedgerTable
+    auth: AuthTable
     principals: PrincipalsTable
     policy: tuple[PolicyTable, ...]
     policy_defaults: PolicyDefaultsTable

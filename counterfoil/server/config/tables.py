@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from ...registry.vocabulary import Assurance, Verdict
+from .auth_tables import AuthTable
 from .kinds import (
     Approvers,
     Count,
@@ -44,11 +45,11 @@ class ServerTable(Table):
     transport: Literal["stdio", "http"] = "stdio"
     """How clients reach the server."""
     host: Name = "127.0.0.1"
-    """The address to listen on, over HTTP; any other one needs `[auth]` and `allowed_hosts`."""
+    """The address to listen on, over HTTP: `127.0.0.1`, `::1` or `localhost` in this version."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
-    """The port to listen on, over HTTP."""
+    """The port to listen on, over HTTP; 0 takes a free one."""
     allowed_hosts: Names = ()
-    """Public names for the checks of Host and Origin, over HTTP."""
+    """Names beside the loopback ones that Host and Origin may have, over HTTP, with a port where they have one."""
     visibility: Literal["deferred", "all"] = "deferred"
     """What tools/list shows: the base tools only, or everything that the principal may call."""
     wait_s: Wait = 20.0
@@ -93,7 +94,7 @@ class PrincipalsTable(Table):
     """Identities that come from the configuration and not from a transport."""
 
     local: PrincipalTable = PrincipalTable()
-    """Who speaks over stdio."""
+    """Who speaks over stdio, and over HTTP where no other identity is proven."""
 
 
 class PolicyTestTable(Table):
@@ -237,6 +238,8 @@ class Document(Table):
     """Who we are and how we answer."""
     ledger: LedgerTable = LedgerTable()
     """Where and how calls are recorded."""
+    auth: AuthTable = AuthTable()
+    """Who may speak over HTTP."""
     principals: PrincipalsTable = PrincipalsTable()
     """Identities that come from the configuration."""
     policy: Annotated[tuple[PolicyTable, ...], Field(strict=False)] = ()

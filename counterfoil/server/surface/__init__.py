@@ -4,6 +4,8 @@
 """
 
 from .delivery import Deliveries as Deliveries
+from .exchange import Exchange as Exchange
+from .listeners import Listeners as Listeners
 from .listing import Listing as Listing
 from .ports import Asked as Asked
 from .ports import BaseTool as BaseTool

@@ -106,6 +106,10 @@ class Desk(Protocol):
         """An answer that shows the end of these calls was written to the transport for this principal."""
         ...
 
+    async def undelivered(self, call_ids: Sequence[str], principal: Principal) -> None:
+        """Such an answer could not be written."""
+        ...
+
     async def artifact(self, principal: Principal, artifact_id: str, offset: int, length: int) -> bytes | None:
         """A part of an artifact; empty beyond its end; None if the principal has none of that id."""
         ...

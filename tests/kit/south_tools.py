@@ -1,0 +1,7 @@
+"""The tools of the south desk."""
+
+from __future__ import annotations
+
+from tests.kit.two_desks import desk_tools
+
+globals().update(desk_tools("south"))
