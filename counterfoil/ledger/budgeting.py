@@ -141,6 +141,15 @@ def spend(charges: Iterable[Charge]) -> Fact[None]:
             )
 
 
+def spend_after(row: CallRow, **used: int) -> Fact[None]:
+    """Take what is known only after an attempt, by kind, from the counters that its call was charged to."""
+    for taken in _taken(row):
+        if used.get(taken.kind):
+            yield from change(
+                _SPEND, scope=taken.scope, kind=taken.kind, window_start=taken.window_start, used=used[taken.kind]
+            )
+
+
 def held(charges: Sequence[Charge]) -> str | None:
     """What a call's row says of its charges; None if there are none."""
     if not charges:
@@ -159,7 +168,7 @@ def give_back(row: CallRow) -> Fact[None]:
         return
     if any(crossing.sent != "no" for crossing in (yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id))):
         return
-    for taken in (Taken(*entry) for entry in json.loads(row.charges)):
+    for taken in _taken(row):
         if taken.amount:
             yield from change(
                 _GIVE_BACK,
@@ -169,6 +178,10 @@ def give_back(row: CallRow) -> Fact[None]:
                 amount=taken.amount,
             )
     yield from change(_LET_GO, of=row.call_id)
+
+
+def _taken(row: CallRow) -> list[Taken]:
+    return [Taken(*entry) for entry in json.loads(row.charges or "[]")]
 
 
 def list_counters(since: int) -> Fact[list[CounterRow]]:

@@ -16,7 +16,7 @@ from ..canonical import JsonObject
 from .admission import Duplicate, Neighbours, bind_key, find_duplicate, keep_key, start_retention, take_leases
 from .approvals import revoke
 from .bookkeeping import Delivery, mark_delivered
-from .budgeting import Charge, give_back, spend
+from .budgeting import give_back, spend_after
 from .events import EventType
 from .evidence import HAPPENED, answering, contradicts, earlier_unknown
 from .rows import (
@@ -92,11 +92,9 @@ def settle(
     *,
     retry_at: int | None = None,
     handler_ended: bool = True,
-    used: Sequence[Charge] = (),
 ) -> Fact[SettleResult]:
     """The outcome of an attempt, by the one who made it. With `retry_at` another follows, unless it is to be stopped.
 
-    `used` is what is known only now of what it took from budgets.
     That this one had no effect settles nothing while an earlier one may have had its own: the call stays unresolved.
     Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
     """
@@ -107,7 +105,9 @@ def settle(
         return (yield from _keep_late(row, generation, settlement))
     settlement = _after(settlement, row.dispatched_at)
     yield from end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
-    yield from spend(used)
+    if row.charges is not None and settlement.sent != "no":
+        size = settlement.output.bytes if settlement.output is not None else 0
+        yield from spend_after(row, output_bytes=size, elapsed_s=settlement.at - (row.dispatched_at or settlement.at))
     doubt = earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=generation)
     if retry_at is not None and row.cancel_requested_at is None:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}

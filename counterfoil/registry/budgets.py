@@ -123,7 +123,10 @@ class Budgets:
 
 
 def amounts_of(contract: Contract) -> dict[Kind, int]:
-    """What one call of this contract takes, by kind; 0 for what is known only after it. A destructive call is a write."""
+    """What one call of this contract takes, by kind; 0 for what is known only after it.
+
+    A destructive call is a write too.
+    """
     effect = contract.gate.effect
     amounts = {Kind.CALLS: 1, Kind.OUTPUT_BYTES: 0, Kind.ELAPSED_S: 0}
     if effect is not Effect.READ:
@@ -174,20 +177,46 @@ class RuleLimit:
 
     def problem(self) -> tuple[str, str] | None:
         """The field that cannot be right, and what may stand there; None if all is well."""
-        if self.per is Scope.RUN:
-            return "per", "it may be 'subject', 'tenant' or 'server'"
-        if not 0 < self.window_s < math.inf:
-            return "window_s", "it needs a positive number of seconds"
-        if self.calls is None and self.sum is None and self.max is None:
-            return "calls", 'it limits nothing; write calls = 20, or sum = "/amount" with max = 1000, or both'
-        if (self.sum is None) != (self.max is None):
-            absent = "max" if self.max is None else "sum"
-            return absent, "sum and max go together: the number that is added up, and the most of it in a window"
+        absent = "max" if self.max is None else "sum"
+        faults = {
+            "per": ("it may be 'subject', 'tenant' or 'server'", self.per is Scope.RUN),
+            "window_s": ("it is a positive number of seconds", not 0 < self.window_s < math.inf),
+            absent: (
+                "sum and max go together: the number that is added up, and the most of it in a window",
+                (self.sum is None) != (self.max is None),
+            ),
+            "calls": (
+                'it limits nothing; write calls = 20, or sum = "/amount" with max = 1000, or both',
+                self.calls is None and self.sum is None and self.max is None,
+            ),
+        }
+        return next(((name, text) for name, (text, wrong) in faults.items() if wrong), None) or self._bad_number()
+
+    def _bad_number(self) -> tuple[str, str] | None:
         if self.calls is not None and self.calls < 0:
             return "calls", "it is a count of 0 or more"
         if self.max is not None and millionths(self.max) is None:
             return "max", f"it is a number from 0 to {MOST // MILLIONTHS}"
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """How one limit of a rule stands for one call: what was used before it, and when its window ends."""
+
+    rule_id: str
+    kind: Kind
+    used: int
+    limit: int
+    amount: int
+    resets_at: int
+    beyond: bool
+
+    @property
+    def said(self) -> str:
+        """In words, without the time."""
+        of = "the sum" if self.kind is Kind.SUM else self.kind.value
+        return f"{self.kind.shown(self.used)} of {self.kind.shown(self.limit)} ({of}) are used in this window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +239,7 @@ class ReadyLimit:
         """
         parts = parse_pointer(limit.sum) if limit.sum is not None else ()
         most = millionths(limit.max, down=True) if limit.max is not None else None
-        return cls(rule_id, limit.per, round(limit.window_s * MILLIONTHS), limit.calls, parts, most)
+        return cls(rule_id, limit.per, max(1, round(limit.window_s * MILLIONTHS)), limit.calls, parts, most)
 
     def amount(self, arguments: JsonObject) -> int | None:
         """What a call adds to the sum; None if that cannot be told, and then the rule matches."""

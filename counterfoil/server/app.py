@@ -31,6 +31,7 @@ from ..runtime.settings import Pool, Settings
 from ..runtime.views import CallView
 from .config import ConfigError, Configuration, Problem, load
 from .config.kinds import read_rate
+from .limits import budgets_of, limit_of
 from .modules import register_modules
 from .secrets import SecretError, resolve
 from .shelf import Shelf
@@ -157,6 +158,7 @@ def policy_of(config: Configuration) -> Policy:
             over_mcp=rule.over_mcp,
             approvers=rule.approvers,
             reason=rule.reason,
+            limit=limit_of(rule.limit),
         )
         for rule in config.policy
     ]
@@ -227,4 +229,5 @@ def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts
         capacity=Capacity(pools, config.limits.blocking_threads),
         breaker=Breaker(),
         chance=random.random,
+        budgets=budgets_of(config.budgets),
     )

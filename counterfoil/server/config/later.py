@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from .errors import KeyPath
 
-_TABLES: Final = ("auth", "budgets", "http", "tools", "upstreams", "openapi", "plans", "sql", "files")
+_TABLES: Final = ("auth", "http", "tools", "upstreams", "openapi", "plans", "sql", "files")
 MESSAGE: Final = "not available in this version yet; remove it"
 
 
@@ -22,8 +22,6 @@ def take_out(document: dict[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
         if isinstance(kept.get(table), dict) and spoken(kept[table].get(key)):
             kept[table] = {name: value for name, value in kept[table].items() if name != key}
             found.append((table, key))
-    if isinstance(kept.get("policy"), list):
-        kept["policy"] = list(_without_limit(kept["policy"], found))
     return kept, found
 
 
@@ -35,15 +33,6 @@ def _below(table: str, value: object) -> Iterator[KeyPath]:
         yield from ((table, index) for index in range(len(cast("list[object]", value))))
     else:
         yield (table,)
-
-
-def _without_limit(rules: list[Any], found: list[KeyPath]) -> Iterator[Any]:
-    for index, rule in enumerate(rules):
-        if isinstance(rule, dict) and "limit" in rule:
-            found.append(("policy", index, "limit"))
-            yield {name: value for name, value in cast("dict[str, Any]", rule).items() if name != "limit"}
-        else:
-            yield rule
 
 
 def _is_http(value: object) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
+from .budget_tables import BudgetsTable
 from .errors import ConfigError, KeyPath, Problem, spell
 from .kinds import SQLITE
 from .later import MESSAGE, take_out
@@ -51,6 +52,7 @@ class Configuration:
     policy_defaults: PolicyDefaultsTable
     approvals: ApprovalsTable
     runs: RunsTable
+    budgets: BudgetsTable
     pools: dict[str, PoolTable]
     limits: LimitsTable
     python: PythonTable

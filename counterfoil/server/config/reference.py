@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from . import tables
+from . import budget_tables, tables
 from .errors import KeyPath
-from .tables import Document, Table
+from .table import Table
+from .tables import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _members(annotation: type) -> str:
 def _texts() -> dict[tuple[str, str], str]:
     """The text below each key, by class and key; read from the source, so that a start does not pay for it."""
     texts: dict[tuple[str, str], str] = {}
-    for node in ast.parse(inspect.getsource(tables)).body:
+    for node in (node for module in (tables, budget_tables) for node in ast.parse(inspect.getsource(module)).body):
         if not isinstance(node, ast.ClassDef):
             continue
         for key, text in zip(node.body, node.body[1:], strict=False):

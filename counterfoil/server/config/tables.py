@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ...registry.vocabulary import Assurance, Effect, Verdict
+from .budget_tables import BudgetsTable, LimitTable
 from .kinds import (
     Approvers,
     Count,
@@ -28,16 +29,11 @@ from .kinds import (
     Wait,
     asks_somebody,
 )
+from .table import Table
 
 WordOfEffect = Annotated[Effect, Field(strict=False)]
 WordOfVerdict = Annotated[Verdict, Field(strict=False)]
 WordOfAssurance = Annotated[Assurance, Field(strict=False), AfterValidator(asks_somebody)]
-
-
-class Table(BaseModel):
-    """What every table has in common: nothing unknown, nothing converted, nothing changed later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ServerTable(Table):
@@ -142,6 +138,8 @@ class PolicyTable(Table):
     """With `approve`: subjects that may decide; empty: scope `approve`, or the OS account."""
     reason: str = ""
     """Why, as refusals give it."""
+    limit: LimitTable | None = None
+    """With `approve` or `deny`: the rule matches only what goes beyond this."""
     test: Annotated[tuple[PolicyTestTable, ...], Field(strict=False)] = ()
     """Expectations, checked by `counterfoil check`."""
 
@@ -149,6 +147,8 @@ class PolicyTable(Table):
     def _only_approve_has_approvers(self) -> PolicyTable:
         if self.verdict is not Verdict.APPROVE and (self.assurance or self.over_mcp or self.approvers):
             raise ValueError("assurance, over_mcp and approvers belong to verdict 'approve'")
+        if self.verdict is Verdict.ALLOW and self.limit is not None:
+            raise ValueError("beyond its limit a rule matches, so limit goes with verdict 'deny' or 'approve'")
         return self
 
 
@@ -251,6 +251,8 @@ class Document(Table):
     """How decisions are made and how long they hold."""
     runs: RunsTable = RunsTable()
     """Runs of plans."""
+    budgets: BudgetsTable = BudgetsTable()
+    """How much may be done."""
     pools: dict[Name, PoolTable] = Field(default_factory=dict)
     """Capacity that several tools share, by name."""
     limits: LimitsTable = LimitsTable()
