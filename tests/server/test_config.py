@@ -229,7 +229,6 @@ def test_a_wrong_value_is_named_with_table_key_and_line(
         ("[server]\ntransport = 'http'", 2, "server", "server.transport"),
         ("[ledger]\nurl = 'postgresql+asyncpg://db/x'", 2, "ledger", "ledger.url"),
         ("[auth]\nmode = 'none'", 1, "auth", "auth"),
-        ("[budgets.run]\ncalls = 1", 1, "budgets.run", "budgets.run"),
         ("[http]\nallow_hosts = []", 1, "http", "http"),
         ("\n[tools.a]\neffect = 'read'\n[tools.a.http]\nurl = 'x'", 2, "tools.a", "tools.a"),
         ("[upstreams.a]\ncommand = 'x'", 1, "upstreams.a", "upstreams.a"),
@@ -237,12 +236,6 @@ def test_a_wrong_value_is_named_with_table_key_and_line(
         ("[plans.a]\nfile = 'x'", 1, "plans.a", "plans.a"),
         ("[sql.a]\nurl = 'env:X'", 1, "sql.a", "sql.a"),
         ("[files.a]\nroot = '.'", 1, "files.a", "files.a"),
-        (
-            "[[policy]]\nid = 'a'\nverdict = 'deny'\nlimit = { per = 'subject', window_s = 60, calls = 3 }",
-            4,
-            "policy",
-            "policy[0].limit",
-        ),
         ("[approvals]\nwebhook = 'https://hook.example'", 2, "approvals", "approvals.webhook"),
     ],
 )
