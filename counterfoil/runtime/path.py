@@ -314,8 +314,8 @@ class CallPath:
         """What the approval must be bound to now; a stricter verdict or a changed contract needs a fresh proposal."""
         known = case.known
         if known.decision.verdict is Verdict.DENY:
-            rule_id = known.decision.rule_id
-            raise refuse(ErrorCode.DENIED, known.decision.reason, rule_id=rule_id, **limit_details(self._parts, case))
+            rule_id, limit = known.decision.rule_id, limit_details(self._parts, case)
+            raise refuse(ErrorCode.DENIED, known.decision.reason, rule_id=rule_id, rule=rule_id, **limit)
         needed = known.decision.assurance.strength if known.decision.verdict is Verdict.APPROVE else 0
         if approval is None:
             if needed:
