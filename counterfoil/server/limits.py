@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..registry.budgets import MILLIONTHS, Budget, Budgets, Kind, RuleLimit, Scope, millionths
+from ..runtime.clock import rfc3339
 from .config.budget_tables import KINDS
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def standing(
                     "used": kind.shown(row.used),
                     "limit": kind.shown(limit),
                     "left": kind.shown(max(0, limit - row.used)),
-                    "resets_at": row.window_start + window,
+                    "resets_at": rfc3339(row.window_start + window),
                 }
             )
     return found
