@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ async def test_of_several_a_budget_is_named_before_a_rule_and_the_last_to_end_be
     soon, late = replace(CALLS, limit=0), replace(CALLS, scope="server", limit=0, resets_at=900)
     rule = replace(CALLS, scope="rule:r/server", limit=0, resets_at=9_000, rule_id="r")
     for charges in ([soon, late, rule], [rule, late, soon]):
-        assert await ledger.record(lambda charges=charges: room_for(charges)) == OverBudget(late, 0)
+        assert await ledger.record(partial(room_for, charges)) == OverBudget(late, 0)
     assert await ledger.record(lambda: room_for([rule])) == OverBudget(rule, 0)
 
 
