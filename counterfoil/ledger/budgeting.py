@@ -1,35 +1,70 @@
-"""What calls take from budgets: all of a call's charges or none, inside the transaction of its T1."""
+"""What calls take from budgets and limits: all of a call's charges or none, inside the transaction of its T1.
+
+A counter is one row: a scope, a kind and the start of a window. What it means, and how much it allows, is handed in.
+What a call holds is written in its own row, so that whoever settles it, in whatever process, can give it back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from .sql import Count, Fact, Sql, change, one
-from .tables import budgets
+from ..canonical import JsonObject
+from .rows import SELECT_ATTEMPTS, CallRow
+from .sql import Count, Fact, Sql, change, fetch, one
+from .tables import budgets, calls
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a call takes from one budget; `limit` and `amount` in the budget's own unit, cost in millionths."""
+    """What a call takes from one counter; `limit` and `amount` in the counter's own unit.
+
+    At `least` this much must be left, where the amount itself is known only later. Without a `limit` it is only
+    counted. `rule_id` names the policy rule whose limit this is; a budget has none.
+    """
 
     scope: str
     kind: str
     window_start: int
     amount: int
-    limit: int
+    limit: int | None
     resets_at: int | None
+    least: int = 0
+    rule_id: str | None = None
+
+    def exceeds(self, used: int) -> bool:
+        """True if this much was used before and the charge does not fit any more."""
+        return self.limit is not None and used + max(self.amount, self.least) > self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class OverBudget:
-    """A budget has not enough left."""
+    """A counter has not enough left."""
 
     charge: Charge
+    used: int
+
+
+class Taken(NamedTuple):
+    """What a call holds of one counter."""
+
+    scope: str
+    kind: str
+    window_start: int
+    amount: int
+
+
+class CounterRow(NamedTuple):
+    """One counter."""
+
+    scope: str
+    kind: str
+    window_start: int
     used: int
 
 
@@ -56,24 +91,99 @@ _GIVE_BACK: Sql[Any] = Sql(
     )
     .values(used=budgets.c.used - bindparam("amount"))
 )
+_LET_GO: Sql[Any] = Sql(update(calls).where(calls.c.call_id == bindparam("of")).values(charges=None))
+COUNTERS: Sql[CounterRow] = Sql(
+    select(*[budgets.c[name] for name in CounterRow._fields])
+    .where(budgets.c.window_start >= bindparam("since"))
+    .order_by(budgets.c.scope, budgets.c.kind, budgets.c.window_start),
+    CounterRow,
+)
+
+
+def used_of(charges: Iterable[Charge]) -> Fact[list[int]]:
+    """How much of each counter is used, in the order of the charges."""
+    found: list[int] = []
+    for charge in charges:
+        row = yield from one(_USED, scope=charge.scope, kind=charge.kind, window_start=charge.window_start)
+        found.append(row.n if row else 0)
+    return found
+
+
+def room_for(charges: Sequence[Charge]) -> Fact[OverBudget | None]:
+    """What the charges do not fit into, None if they do: budgets before rules, of several the last to be reset."""
+    limited = [charge for charge in charges if charge.limit is not None]
+    used = yield from used_of(limited)
+    over = [OverBudget(charge, n) for charge, n in zip(limited, used, strict=True) if charge.exceeds(n)]
+    return max(over, key=_lasting, default=None)
+
+
+def _lasting(over: OverBudget) -> tuple[bool, bool, int]:
+    charge = over.charge
+    return charge.rule_id is None, charge.resets_at is None, charge.resets_at or 0
 
 
 def afford(charges: Sequence[Charge]) -> Fact[OverBudget | None]:
-    """Take every charge, or none and say which budget has not enough left."""
-    for charge in charges:
-        found = yield from one(_USED, scope=charge.scope, kind=charge.kind, window_start=charge.window_start)
-        used = found.n if found else 0
-        if used + charge.amount > charge.limit:
-            return OverBudget(charge, used)
-    for charge in charges:
-        yield from change(
-            _SPEND, scope=charge.scope, kind=charge.kind, window_start=charge.window_start, used=charge.amount
-        )
-    return None
+    """Take every charge, or none and say which counter has not enough left."""
+    if not charges:
+        return None
+    over = yield from room_for(charges)
+    if over is None:
+        yield from spend(charges)
+    return over
 
 
-def give_back(charge: Charge, amount: int) -> Fact[None]:
-    """Return what was reserved and not used."""
-    yield from change(
-        _GIVE_BACK, of_scope=charge.scope, of_kind=charge.kind, of_window=charge.window_start, amount=amount
-    )
+def spend(charges: Iterable[Charge]) -> Fact[None]:
+    """Take what was used, whatever is left."""
+    for charge in charges:
+        if charge.amount:
+            yield from change(
+                _SPEND, scope=charge.scope, kind=charge.kind, window_start=charge.window_start, used=charge.amount
+            )
+
+
+def spend_after(row: CallRow, **used: int) -> Fact[None]:
+    """Take what is known only after an attempt, by kind, from the counters that its call was charged to."""
+    for taken in _taken(row):
+        if used.get(taken.kind):
+            yield from change(
+                _SPEND, scope=taken.scope, kind=taken.kind, window_start=taken.window_start, used=used[taken.kind]
+            )
+
+
+def held(charges: Sequence[Charge]) -> str | None:
+    """What a call's row says of its charges; None if there are none."""
+    if not charges:
+        return None
+    return json.dumps([[charge.scope, charge.kind, charge.window_start, charge.amount] for charge in charges])
+
+
+def shown(charges: Sequence[Charge]) -> JsonObject | None:
+    """What a T1 event says of its charges, each counter with what was taken; None if there are none."""
+    return {f"{charge.scope}#{charge.kind}": charge.amount for charge in charges} or None
+
+
+def give_back(row: CallRow) -> Fact[None]:
+    """Return what an ended call took, if no attempt of it was ever sent."""
+    if row.charges is None or row.sent != "no":
+        return
+    if any(crossing.sent != "no" for crossing in (yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id))):
+        return
+    for taken in _taken(row):
+        if taken.amount:
+            yield from change(
+                _GIVE_BACK,
+                of_scope=taken.scope,
+                of_kind=taken.kind,
+                of_window=taken.window_start,
+                amount=taken.amount,
+            )
+    yield from change(_LET_GO, of=row.call_id)
+
+
+def _taken(row: CallRow) -> list[Taken]:
+    return [Taken(*entry) for entry in json.loads(row.charges or "[]")]
+
+
+def list_counters(since: int) -> Fact[list[CounterRow]]:
+    """The counters of windows that began at or after this time."""
+    return (yield from fetch(COUNTERS, since=since))

@@ -32,7 +32,7 @@ from .admission import (
     take_leases,
 )
 from .bookkeeping import Delivery, mark_delivered
-from .budgeting import Charge, OverBudget, afford
+from .budgeting import Charge, OverBudget, afford, held, shown
 from .events import EventType
 from .evidence import answering, earlier_unknown
 from .rows import (
@@ -170,7 +170,7 @@ def dispatch_queued(
     if stop is None and digest is not None and approval is None:
         stop = ApprovalGone((yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")))
     stop = stop or (yield from _in_the_way(row, siblings=siblings))
-    stop = stop or (yield from afford(attempt.charges if row.generation == 0 else ()))
+    stop = stop or (yield from afford(attempt.charges if row.charges is None else ()))
     if stop is not None:
         return stop
     if approval is not None and approval.state == "approved":
@@ -184,7 +184,7 @@ def dispatch_queued(
         EventType.DISPATCHED,
         attempt.at,
         _t1(row, number, attempt, None),
-        **_dispatched(number, attempt),
+        **_dispatched(number, attempt) | {"charges": row.charges or held(attempt.charges)},
     )
     yield from _cross(sent, attempt)
     if row.key is not None and row.generation == 0:
@@ -305,6 +305,7 @@ def _dispatched(number: int, attempt: Attempt) -> dict[str, Any]:
         "code": None,
         "message": None,
         "details": None,
+        "charges": held(attempt.charges),
     }
 
 
@@ -334,5 +335,6 @@ def _t1(row: CallRow, number: int, attempt: Attempt, arguments: Sealed | None) -
         "owner": attempt.owner_id,
         "approval_id": row.approval_id,
         "rule_id": row.rule_id,
+        "charges": None if row.charges else shown(attempt.charges),
     }
     return {name: value for name, value in data.items() if value is not None}

@@ -37,7 +37,7 @@ T = TypeVar("T")
 Step: TypeAlias = tuple[str, ...]
 Durability: TypeAlias = Literal["full", "normal"]
 
-STEPS: Final[tuple[Step, ...]] = ()
+STEPS: Final[tuple[Step, ...]] = (("ALTER TABLE calls ADD COLUMN charges VARCHAR",),)
 LATEST: Final = 1 + len(STEPS)
 APPLICATION_ID: Final = 0x43464C47  # "CFLG", in the file's header
 STATEMENTS: Final = 512  # prepared statements that a connection keeps: more than the ledger has

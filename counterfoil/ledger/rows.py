@@ -75,6 +75,7 @@ class CallRow(NamedTuple):
     cancel_requested_at: int | None = None
     cancel_requested_by: str | None = None
     cancel_reason: str | None = None
+    charges: str | None = None
     revision: int = 0
     seq: int = 0
     head: bytes = b""

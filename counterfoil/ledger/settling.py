@@ -16,7 +16,7 @@ from ..canonical import JsonObject
 from .admission import Duplicate, Neighbours, bind_key, find_duplicate, keep_key, start_retention, take_leases
 from .approvals import revoke
 from .bookkeeping import Delivery, mark_delivered
-from .budgeting import Charge, give_back
+from .budgeting import give_back, spend_after
 from .events import EventType
 from .evidence import HAPPENED, answering, contradicts, earlier_unknown
 from .rows import (
@@ -92,7 +92,6 @@ def settle(
     *,
     retry_at: int | None = None,
     handler_ended: bool = True,
-    refunds: Sequence[tuple[Charge, int]] = (),
 ) -> Fact[SettleResult]:
     """The outcome of an attempt, by the one who made it. With `retry_at` another follows, unless it is to be stopped.
 
@@ -106,8 +105,9 @@ def settle(
         return (yield from _keep_late(row, generation, settlement))
     settlement = _after(settlement, row.dispatched_at)
     yield from end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
-    for charge, amount in refunds:
-        yield from give_back(charge, amount)
+    if row.charges is not None and settlement.sent != "no":
+        size = settlement.output.bytes if settlement.output is not None else 0
+        yield from spend_after(row, output_bytes=size, elapsed_s=settlement.at - (row.dispatched_at or settlement.at))
     doubt = earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=generation)
     if retry_at is not None and row.cancel_requested_at is None:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}
@@ -208,7 +208,9 @@ def conclude(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
 
 
 def release(row: CallRow, at: int) -> Fact[None]:
-    """A settled call lets go of its resources, and its key's retention begins."""
+    """A settled call lets go of its resources, and of its charges if it was never sent; its key's retention begins."""
+    if row.charges is not None:
+        yield from give_back(row)
     if row.resource_keys:
         yield from change(_RELEASE, of=row.call_id)
     if row.key is not None:

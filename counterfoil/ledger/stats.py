@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import distinct, func, select
 
+from .budgeting import CounterRow, list_counters
 from .owners import living
 from .place import reading
 from .sql import Sql, fetch, one, run
@@ -81,3 +82,9 @@ def stats(path: Path) -> Stats:
             owners=len(run(connection, living())),
             oldest_open=run(connection, one(SELECT_OLDEST_OPEN)),
         )
+
+
+def counters(path: Path, since: int) -> list[CounterRow]:
+    """What is used of budgets and limits, in windows that began at or after this time. Raises what `stats` raises."""
+    with reading(path) as connection:
+        return run(connection, list_counters(since))

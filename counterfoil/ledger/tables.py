@@ -93,6 +93,7 @@ calls = Table(
     Column("by_decision", BigInteger, nullable=False),  # made `queued` by a decision: any server carries it on
     Column("approval_id", String),
     Column("rule_id", String),
+    Column("charges", String),  # JSON list of what it holds of budgets and limits: scope, kind, window, amount
     Column("created_at", BigInteger, nullable=False),
     Column("dispatched_at", BigInteger),
     Column("settled_at", BigInteger),
@@ -248,10 +249,10 @@ Index("leases_call", leases.c.call_id)
 budgets = Table(
     "budgets",
     metadata,
-    Column("scope", String, primary_key=True),  # such as tenant:a
-    Column("kind", String, primary_key=True),  # calls | writes | destructive | cost | output_bytes
+    Column("scope", String, primary_key=True),  # such as tenant:a or rule:small-refunds/tenant:a
+    Column("kind", String, primary_key=True),  # calls | writes | destructive | cost | output_bytes | elapsed_s | sum
     Column("window_start", BigInteger, primary_key=True),
-    Column("used", BigInteger, nullable=False),  # cost in millionths
+    Column("used", BigInteger, nullable=False),  # cost and sum in millionths, elapsed_s in microseconds
 )
 
 outbox = Table(

@@ -105,8 +105,8 @@ class Recovery:
     """How an attempt without a settlement is followed up.
 
     `probe` and `compensation` name contracts; `compensation_arguments` are the template of the arguments that the
-    latter takes, None where it takes the call's own. `settle_s` is the author's promise: this long after the hard deadline
-    an absent effect can no longer appear. `evidence` maps evidence names to JSON Pointers into the output.
+    latter takes, None where it takes the call's own. `settle_s` is the author's promise: this long after the hard
+    deadline an absent effect can no longer appear. `evidence` maps evidence names to JSON Pointers into the output.
     """
 
     idempotency: Idempotency = Idempotency.NONE

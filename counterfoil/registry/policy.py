@@ -6,11 +6,12 @@ Every decision carries its reason. Holding people to a decision, asking them and
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from .budgets import ReadyLimit
 from .contract import Contract
 from .policy_rules import DEFAULT_ASSURANCE, PolicyError, ReadyRule, Rule, at_least_operator, check_unique
 from .principal import Principal
@@ -67,16 +68,33 @@ class Policy:
     rules: Sequence[Rule] = ()
     defaults: Mapping[Effect, Verdict] = field(default_factory=lambda: SAFE_DEFAULTS)
     ready: tuple[ReadyRule, ...] = field(init=False, repr=False)
+    limited: tuple[ReadyRule, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_unique(self.rules)
         object.__setattr__(self, "ready", tuple(map(ReadyRule.of, self.rules)))
+        object.__setattr__(self, "limited", tuple(one for one in self.ready if one.limit is not None))
         object.__setattr__(self, "defaults", {**SAFE_DEFAULTS, **self.defaults})
 
-    def decide(self, contract: Contract, arguments: JsonObject, principal: Principal) -> Decision:
-        """The verdict on one call with validated arguments."""
+    def decide(
+        self, contract: Contract, arguments: JsonObject, principal: Principal, beyond: Collection[str] = ()
+    ) -> Decision:
+        """The verdict on one call with validated arguments; `beyond` are the rules whose limit it would exceed."""
         covering = self._covering(contract, principal)
-        return self.resolve(contract, [one.rule for one in covering if one.holds(arguments)])
+        matching = [
+            one.rule
+            for one in covering
+            if (one.limit is None or one.rule.id in beyond or not one.limit.is_sure(arguments)) and one.holds(arguments)
+        ]
+        return self.resolve(contract, matching)
+
+    def counting(self, contract: Contract, arguments: JsonObject, principal: Principal) -> list[ReadyLimit]:
+        """The limits that count this call."""
+        return [
+            one.limit
+            for one in self.limited
+            if one.limit is not None and one.covers(contract, principal) and one.holds(arguments)
+        ]
 
     def standing(self, contract: Contract, principal: Principal) -> Standing:
         """What is known without arguments: `depends` where a condition decides."""
@@ -119,12 +137,12 @@ class Policy:
 
     def _mildest(self, contract: Contract, covering: Sequence[ReadyRule]) -> Decision:
         """The best that any arguments could get."""
-        sure = [one.rule for one in covering if not one.conditions or one.rule.verdict is Verdict.ALLOW]
+        sure = [one.rule for one in covering if one.is_certain or one.rule.verdict is Verdict.ALLOW]
         return self.resolve(contract, sure)
 
     def _strictest(self, contract: Contract, covering: Sequence[ReadyRule]) -> Decision:
         """The worst that any arguments could get."""
-        sure = [one.rule for one in covering if not one.conditions or one.rule.verdict is not Verdict.ALLOW]
+        sure = [one.rule for one in covering if one.is_certain or one.rule.verdict is not Verdict.ALLOW]
         return self.resolve(contract, sure)
 
     def _voices(self, contract: Contract, matching: Sequence[Rule]) -> Iterable[_Voice]:

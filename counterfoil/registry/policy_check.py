@@ -108,16 +108,21 @@ def _unknown(tool: str, by_name: Mapping[str, Contract]) -> str:
 def _absent_pointers(policy: Policy, covered: Covered) -> Iterator[Finding]:
     for one in policy.ready:
         tools = covered[one.rule.id]
-        for pointer, parts in {c.pointer: c.parts for c in one.conditions}.items():
+        places = {c.pointer: c.parts for c in one.conditions}
+        summed = one.rule.limit.sum if one.rule.limit is not None else None
+        if summed is not None and one.limit is not None:
+            places[summed] = one.limit.parts
+        for pointer, parts in places.items():
             without = [contract.name for contract in tools if not has_path(contract.schemas.input, parts)]
             if not without:
                 continue
             effect = "can never match" if one.rule.verdict is Verdict.ALLOW else "counts as met"
+            part = "limit" if pointer == summed else "condition"
             severity = Severity.ERROR if len(without) == len(tools) else Severity.NOTE
             yield Finding(
                 severity,
                 one.rule.id,
-                f"the arguments of {_list(without)} have no {pointer!r}, so that condition {effect} there",
+                f"the arguments of {_list(without)} have no {pointer!r}, so that {part} {effect} there",
             )
 
 

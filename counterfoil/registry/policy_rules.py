@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import translate
 from typing import Final, NoReturn
 
+from .budgets import ReadyLimit, RuleLimit
 from .contract import Contract
 from .predicates import Predicate, PredicateError, predicate
 from .principal import Principal
@@ -45,7 +46,7 @@ class Rule:
     `tool` is a glob over tool names; `tags` matches a tool that has one of them; `scope` one that needs this scope;
     `upstream` one that comes from there; `tenant` and `subject` are the principal's, compared exactly. `when` maps a
     JSON Pointer into the validated arguments to operators and their operands. `assurance`, `over_mcp` and `approvers`
-    go with verdict `approve`; an empty `approvers` restricts nobody. `limit` is not available yet.
+    go with verdict `approve`; an empty `approvers` restricts nobody. With a `limit` the rule matches only beyond it.
     """
 
     id: str
@@ -62,7 +63,7 @@ class Rule:
     over_mcp: bool = False
     approvers: tuple[str, ...] = ()
     reason: str = ""
-    limit: object = None
+    limit: RuleLimit | None = None
 
     @property
     def names_tool(self) -> bool:
@@ -91,6 +92,7 @@ class ReadyRule:
     prefix: str
     glob: re.Pattern[str] | None
     conditions: tuple[Predicate, ...]
+    limit: ReadyLimit | None = None
 
     @classmethod
     def of(cls, rule: Rule) -> ReadyRule:
@@ -99,7 +101,12 @@ class ReadyRule:
         tool = rule.tool or ""
         prefix = _GLOB_SIGN.split(tool, maxsplit=1)[0]
         glob = re.compile(translate(tool)) if rule.tool is not None else None
-        return cls(rule, prefix, glob, tuple(_conditions(rule)))
+        return cls(rule, prefix, glob, tuple(_conditions(rule)), _limit(rule))
+
+    @property
+    def is_certain(self) -> bool:
+        """True if it matches whatever the arguments and whatever was done before."""
+        return not self.conditions and self.limit is None
 
     def covers_tool(self, contract: Contract) -> bool:
         """True if the rule can match some call of this tool."""
@@ -160,14 +167,25 @@ def _conditions(rule: Rule) -> list[Predicate]:
     return ready
 
 
+def _limit(rule: Rule) -> ReadyLimit | None:
+    if rule.limit is None:
+        return None
+    if (problem := rule.limit.problem()) is not None:
+        raise PolicyError(rule.id, f"limit.{problem[0]}", problem[1])
+    try:
+        return ReadyLimit.of(rule.id, rule.limit)
+    except PredicateError as error:
+        raise PolicyError(rule.id, "limit.sum", str(error)) from error
+
+
 def _check(rule: Rule) -> None:
     def refuse(field: str, problem: str) -> NoReturn:
         raise PolicyError(rule.id, field, problem)
 
     if not rule.id.strip() or ":" in rule.id:
         refuse("id", "an id is a short name without ':' (those are the ids of defaults and contracts)")
-    if rule.limit is not None:
-        refuse("limit", "limits on rules are not available yet; take it out, or bound calls under [budgets]")
+    if rule.limit is not None and rule.verdict is Verdict.ALLOW:
+        refuse("limit", "beyond its limit a rule matches, so it goes with verdict 'deny' or 'approve', not 'allow'")
     if rule.tool is not None and not _GLOB.fullmatch(rule.tool):
         refuse("tool", f"{rule.tool!r} matches no tool name; use a-z, 0-9 and _, with * ? and [...] as wildcards")
     _check_approval(rule, refuse)

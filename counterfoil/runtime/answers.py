@@ -11,6 +11,8 @@ from ..ledger.redact import redact_text
 from ..ledger.states import ENDED, CallState
 from ..registry.request import CallRequest
 from ..registry.vocabulary import ErrorCode
+from .clock import micros, rfc3339
+from .limiting import shown_limits
 from .refusal import Reason, RefusedError, refuse
 from .viewing import refused_view
 from .views import CallView, ErrorView, Next, PlainView, error_of, follow
@@ -81,16 +83,43 @@ def unshown(case: Case) -> CallView:
     )
 
 
-def repeated(reason: Reason, seconds: float) -> Reason:
-    """The same refusal for the sixth time."""
+def time_is_up() -> RefusedError:
+    """The one budget of time of all attempts is used up."""
+    return refuse(ErrorCode.DEADLINE_EXCEEDED, "No time is left for another attempt; none so far took effect.")
+
+
+def repeated(reason: Reason, seconds: float, at: int) -> Reason:
+    """The same refusal for the sixth time, at this time; for so many seconds more."""
     return refuse(
         ErrorCode.REPEATED_FAILURE,
         f"The same call was refused five times within ten minutes ({reason.code.value}): {reason.message} "
         "Change it, or wait.",
         reason.next,
         last_code=reason.code.value,
-        retry_after_s=round(seconds, 1),
+        retry_after_s=round(seconds, 3),
+        resets_at=rfc3339(at + micros(seconds)),
     ).reason
+
+
+def dry_run(case: Case) -> CallView:
+    """What would be done about a request; nothing is recorded."""
+    known = case.known
+    decision, contract = known.decision, known.contract
+    return CallView(
+        tool=contract.name,
+        state=CallState.NEW,
+        version=contract.version,
+        extra={
+            "dry_run": True,
+            "verdict": decision.verdict.value,
+            "assurance": decision.assurance.value,
+            "rule_id": decision.rule_id,
+            "reason": decision.reason,
+            "missing_scopes": list(case.principal.missing(contract.gate.scopes)),
+            "arguments": known.arguments.value,
+            **shown_limits(case),
+        },
+    )
 
 
 def in_progress(view: CallView) -> CallView:

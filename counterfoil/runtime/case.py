@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..ledger.rows import CallRow
     from ..registry.adapter import Adapter, ProgressSink
     from ..registry.arguments import Arguments
+    from ..registry.budgets import LimitState
     from ..registry.policy import Decision
     from ..registry.principal import Principal
     from ..registry.request import CallRequest
@@ -22,13 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What steps 1 to 5 of the path established about a request."""
+    """What steps 1 to 5 of the path established about a request.
+
+    `limits` is how the limits that count it stand, `beyond` the rules that match because theirs is exceeded.
+    """
 
     contract: Contract
     adapter: Adapter
     arguments: Arguments
     decision: Decision
     resources: tuple[str, ...]
+    limits: tuple[LimitState, ...] = ()
+    beyond: frozenset[str] = frozenset()
 
     @property
     def closed_read(self) -> bool:

@@ -11,6 +11,7 @@ from ..ledger.bookkeeping import Delivery
 from ..ledger.redact import hide_values
 from ..ledger.sealing import Kind, Sealed
 from ..ledger.store import Ledger
+from ..registry.budgets import Budgets
 from ..registry.catalogue import Catalogue
 from ..registry.limits import Breaker
 from ..registry.policy import Policy
@@ -40,11 +41,17 @@ class Parts:
     capacity: Capacity
     breaker: Breaker
     chance: Callable[[], float]
+    budgets: Budgets = field(default_factory=Budgets)
     waiting: WaitingRoom = field(default_factory=WaitingRoom)
     cases: dict[str, Case] = field(default_factory=dict[str, Case])
     crossed: set[str] = field(default_factory=set[str])
     handlers: set[asyncio.Task[Any]] = field(default_factory=set["asyncio.Task[Any]"])
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
+
+    @property
+    def limits_calls(self) -> bool:
+        """True if any budget or any limit of a rule is stated."""
+        return self.budgets.stated or bool(self.policy.limited)
 
     def keeper(self, call_id: str, tenant: str, secrets: tuple[str, ...] = ()) -> CallKeeper:
         """Seals and redacts for one call, whose arguments hold `secrets`."""

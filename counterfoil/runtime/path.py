@@ -28,15 +28,17 @@ from ..registry.principal import Principal
 from ..registry.request import CallRequest
 from ..registry.vocabulary import Assurance, ErrorCode, JsonValue, Verdict
 from .admitting import Admission
+from .answers import dry_run, time_is_up
 from .attempt import Running
 from .carrying import Carrier
 from .case import Case
 from .clock import MICROSECOND, micros
+from .limiting import beyond_run, charges, limit_details, require_budget, reset, weigh
 from .parts import Parts
 from .proposal import PURPOSE, Terms, document, new_approval
 from .refusal import Reason, RefusedError, refuse
 from .retry import Again, next_attempt
-from .sending import IsDuplicateError, MovedOnError, NeedsProposalError, Sender, cannot_record
+from .sending import IsDuplicateError, LimitReachedError, MovedOnError, NeedsProposalError, Sender, cannot_record
 from .settlement import Result
 from .viewing import Viewer, refused_view
 from .views import CallView
@@ -62,20 +64,40 @@ class CallPath:
         """A request that has no row yet."""
         request = case.request
         assert request is not None, "a fresh case has a request"
-        known = case.admitted = self._admission.admit(request)
+        case.admitted = self._admission.admit(request)
+        if self._parts.limits_calls:
+            await weigh(self._parts, case)
         if request.dry_run:
-            return self._dry_run(case)
+            return dry_run(case)
         self._check_breaker(case)
         try:
-            if known.decision.verdict is Verdict.DENY:
-                await self._deny(case)
-            if known.decision.verdict is Verdict.APPROVE:
-                return await self._propose(case)
-            if known.closed_read and not known.resources and not self._parts.settings.reads_before:
-                return await self._read(case)
-            return await self._send(case)
+            return await self._by_verdict(case)
         except IsDuplicateError as error:
             return await self._join(case, error)
+
+    async def _by_verdict(self, case: Case) -> CallView:
+        known, parts = case.known, self._parts
+        if known.decision.verdict is Verdict.DENY:
+            await self._deny(case)
+        if parts.limits_calls and (beyond := beyond_run(parts, case)) is not None:
+            await self._sender.look(case, neighbours(case, parts.clock.now(), parts.settings.duplicate_window_s))
+            raise beyond
+        if known.decision.verdict is Verdict.APPROVE:
+            return await self._propose(case)
+        alone = known.closed_read and not known.resources and not parts.settings.reads_before
+        if alone and not charges(parts, case, parts.clock.now()):  # what is taken from a budget is taken before it runs
+            return await self._read(case)
+        try:
+            return await self._send(case)
+        except LimitReachedError as error:
+            return await self._decide_anew(case, error)
+
+    async def _decide_anew(self, case: Case, error: LimitReachedError) -> CallView:
+        """Other calls reached a rule's limit between the decision and T1: the rule matches now, and T1 was not made."""
+        await weigh(self._parts, case, error.rule_id)
+        if case.row is not None:
+            return await self._take_up(case, case.row)
+        return await self._by_verdict(case)
 
     async def resume(self, case: Case) -> CallView:
         """A queued call that has a row: decided, to be sent again, or left by another server."""
@@ -84,9 +106,20 @@ class CallPath:
         await self._parts.ledger.require_sound_chain(row.run_id)
         try:
             await self._readmit(case, row)
+        except RefusedError as error:
+            return await self.refuse_row(case, error.reason)
+        return await self._take_up(case, row)
+
+    async def _take_up(self, case: Case, row: CallRow) -> CallView:
+        """Send a readmitted call under its approval, or say what stands in the way."""
+        try:
+            if self._parts.limits_calls and row.charges is None and (beyond := beyond_run(self._parts, case)):
+                raise beyond
             approval = await self._viewer.approval(row.approval_id)
             digest = self._redeem(case, row, approval)
             return await self._send(case, digest)
+        except LimitReachedError as error:
+            return await self._decide_anew(case, error)
         except NeedsProposalError as error:
             return await self._propose_again(case, error.approval)
         except IsDuplicateError as error:
@@ -211,12 +244,16 @@ class CallPath:
         parts, decision = self._parts, case.known.decision
         who = neighbours(case, parts.clock.now(), parts.settings.duplicate_window_s)
         await self._sender.look(case, who)
-        raise refuse(ErrorCode.DENIED, decision.reason, rule_id=decision.rule_id, rule=decision.rule_id)
+        limit = limit_details(parts, case)
+        raise refuse(ErrorCode.DENIED, decision.reason, rule_id=decision.rule_id, rule=decision.rule_id, **limit)
 
     async def _propose(self, case: Case) -> CallView:
         """Its first record is a proposal; nothing else is held while a person decides."""
         parts = self._parts
         at = parts.clock.now()
+        if parts.limits_calls:
+            await self._sender.look(case, neighbours(case, at, parts.settings.duplicate_window_s))
+            await require_budget(parts, case)
         first = first_record(case, parts, at)
         approval = self._approval(first.row, case.known.contract, case.known.decision, at)
         carried, most = parts.take_deliveries(), parts.settings.pending_max
@@ -277,7 +314,8 @@ class CallPath:
         """What the approval must be bound to now; a stricter verdict or a changed contract needs a fresh proposal."""
         known = case.known
         if known.decision.verdict is Verdict.DENY:
-            raise refuse(ErrorCode.DENIED, known.decision.reason, rule_id=known.decision.rule_id)
+            rule_id, limit = known.decision.rule_id, limit_details(self._parts, case)
+            raise refuse(ErrorCode.DENIED, known.decision.reason, rule_id=rule_id, rule=rule_id, **limit)
         needed = known.decision.assurance.strength if known.decision.verdict is Verdict.APPROVE else 0
         if approval is None:
             if needed:
@@ -307,6 +345,8 @@ class CallPath:
             if_version=row.if_version,
         )
         case.admitted = self._admission.admit(request)
+        if self._parts.limits_calls:
+            await weigh(self._parts, case)
 
     async def refuse_row(self, case: Case, reason: Reason) -> CallView:
         """A call that has a row and may not be sent: the reason is recorded in it."""
@@ -329,26 +369,8 @@ class CallPath:
             raise refuse(
                 ErrorCode.REPEATED_FAILURE,
                 "The same call has failed five times within ten minutes. Change the arguments, or wait.",
-                retry_after_s=round(until - self._parts.clock.monotonic(), 1),
+                **reset(self._parts, self._parts.clock.now() + micros(until - self._parts.clock.monotonic())),
             )
-
-    def _dry_run(self, case: Case) -> CallView:
-        known = case.known
-        decision, contract = known.decision, known.contract
-        return CallView(
-            tool=contract.name,
-            state=CallState.NEW,
-            version=contract.version,
-            extra={
-                "dry_run": True,
-                "verdict": decision.verdict.value,
-                "assurance": decision.assurance.value,
-                "rule_id": decision.rule_id,
-                "reason": decision.reason,
-                "missing_scopes": list(case.principal.missing(contract.gate.scopes)),
-                "arguments": known.arguments.value,
-            },
-        )
 
 
 def _as_asked(decision: Decision, old: ApprovalRow | None) -> Decision:
@@ -356,11 +378,6 @@ def _as_asked(decision: Decision, old: ApprovalRow | None) -> Decision:
     if old is None or decision.verdict is not Verdict.ALLOW:
         return decision
     return replace(decision, assurance=Assurance(old.assurance), rule_id=old.rule_id or "")
-
-
-def time_is_up() -> RefusedError:
-    """The one budget of time of all attempts is used up."""
-    return refuse(ErrorCode.DEADLINE_EXCEEDED, "No time is left for another attempt; none so far took effect.")
 
 
 def key_conflict(error: IsDuplicateError) -> RefusedError:

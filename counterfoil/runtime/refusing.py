@@ -25,6 +25,8 @@ NO_FAILURE: Final = frozenset(
     {ErrorCode.IN_PROGRESS, ErrorCode.AMBIGUOUS, ErrorCode.REPEATED_FAILURE, ErrorCode.HELD, ErrorCode.NOT_FOUND}
 )
 """Codes that the breaker does not count: waiting, and what another call or a person causes."""
+ENDS_ITSELF: Final = "resets_at"
+"""A refusal with this detail is not counted either: it says when it ends, and a block may not outlast that."""
 
 
 @dataclass

@@ -35,7 +35,7 @@ from .path import CallPath, key_conflict, principal_of
 from .receipts import Receipts
 from .reconciling import Reconciler
 from .refusal import Reason, RefusedError, refuse
-from .refusing import NO_FAILURE, Refusals
+from .refusing import ENDS_ITSELF, NO_FAILURE, Refusals
 from .sending import CallerGoneError, IsDuplicateError, Sender
 from .sweeping import Doors, Sweeper
 from .tasks import Tasks, either, log_fault
@@ -313,10 +313,10 @@ class Runtime(Desk):
         digest = case.admitted.arguments.digest if case.admitted else raw_digest(request)
         at, now = self._parts.clock.now(), self._parts.clock.monotonic()
         actor = Actor(case.principal.tenant, case.principal.subject, tool[:64])
-        if not reason.meaning.retryable and reason.code not in NO_FAILURE:
+        if not reason.meaning.retryable and reason.code not in NO_FAILURE and ENDS_ITSELF not in reason.details:
             until = self._parts.breaker.blocked_until(actor, digest, now)
             if until is not None:
-                reason = repeated(reason, until - now)
+                reason = repeated(reason, until - now, at)
             else:
                 self._parts.breaker.note_failure(actor, digest, now)
         self._refusals.record(case.principal, tool, digest, reason, at)

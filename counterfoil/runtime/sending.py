@@ -7,6 +7,7 @@ caller is gone it is given up. Whatever the guards answer instead of T1 becomes 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Coroutine
 from contextlib import ExitStack
 from dataclasses import replace
@@ -32,7 +33,8 @@ from ..registry.adapter import NotReadyError
 from ..registry.vocabulary import ErrorCode, Route
 from .capacity import Slot
 from .case import Case
-from .clock import micros, rfc3339
+from .clock import MICROSECOND, micros, rfc3339
+from .limiting import charges, over_budget, reset
 from .parts import Parts
 from .refusal import refuse
 from .views import Next
@@ -72,6 +74,14 @@ class NeedsProposalError(NotSentError):
     def __init__(self, approval: ApprovalRow | None) -> None:
         super().__init__(approval.state if approval else "none")
         self.approval = approval
+
+
+class LimitReachedError(NotSentError):
+    """Since the decision the limit of a rule was reached, so that the rule matches now: it is to be made anew."""
+
+    def __init__(self, rule_id: str) -> None:
+        super().__init__(rule_id)
+        self.rule_id = rule_id
 
 
 class Sender:
@@ -149,10 +159,11 @@ class Sender:
         wait_s = self._parts.capacity.start(known.contract, self._parts.clock.monotonic()) if count else 0.0
         if wait_s > 0:
             slot.release()
+            free_at = self._parts.clock.now() + math.ceil(wait_s * MICROSECOND)
             raise refuse(
                 ErrorCode.RATE_LIMITED,
-                f"{known.contract.name} is called too often; the next start is free in {wait_s:.1f} s.",
-                retry_after_s=round(wait_s, 3),
+                f"{known.contract.name} is called too often; the next start is free in {wait_s:.1f} s. Ask then.",
+                **reset(self._parts, free_at),
             )
         try:
             await self._patiently(case, known.adapter.ready())
@@ -200,7 +211,8 @@ class Sender:
         """Its time is that of its transaction, which may have waited for another process, so after all before it."""
         known, at = case.known, self._parts.clock.now()
         hard = at + micros(known.contract.limits.timeout_s) if known.adapter.hard_deadline else None
-        return replace(attempt, at=at, hard_deadline_at=hard)
+        taken = charges(self._parts, case, at)
+        return replace(attempt, at=at, hard_deadline_at=hard, charges=taken)
 
     def stop(self, case: Case, result: NotDispatched) -> None:
         """Raise unless waiting helps."""
@@ -214,7 +226,7 @@ class Sender:
                     return
                 raise unresolved(result, case)
             case OverBudget():
-                raise over_budget(result)
+                raise self._not_afforded(result)
             case ApprovalGone():
                 raise NeedsProposalError(result.approval)
             case Moved():
@@ -226,6 +238,10 @@ class Sender:
                     ErrorCode.UNAVAILABLE,
                     "This server stood still too long and is taking up its work again. Ask again.",
                 )
+
+    def _not_afforded(self, result: OverBudget) -> Exception:
+        rule_id = result.charge.rule_id
+        return LimitReachedError(rule_id) if rule_id is not None else over_budget(self._parts, result)
 
     async def _look_if_waiting(self, case: Case) -> None:
         """Before it waits for anything: a duplicate or an unresolved neighbour is answered at once."""
@@ -334,18 +350,3 @@ def busy(result: NotDispatched) -> Exception:
     """The resource stayed taken for as long as anybody waits."""
     resource = result.resource if isinstance(result, Busy | Unresolved) else None
     return refuse(ErrorCode.RESOURCE_BUSY, f"{resource or 'A resource'} stayed taken by another call. Ask again later.")
-
-
-def over_budget(found: OverBudget) -> Exception:
-    """A budget has not enough left."""
-    charge = found.charge
-    return refuse(
-        ErrorCode.BUDGET_EXHAUSTED,
-        f"The budget {charge.scope} has {max(0, charge.limit - found.used)} {charge.kind} left of {charge.limit}; "
-        f"this call needs {charge.amount}.",
-        scope=charge.scope,
-        kind=charge.kind,
-        used=found.used,
-        limit=charge.limit,
-        resets_at=rfc3339(charge.resets_at),
-    )

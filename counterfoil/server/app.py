@@ -33,6 +33,7 @@ from ..tools.http.outbound import Outbound
 from .config import ConfigError, Configuration, Problem, load
 from .config.kinds import read_rate
 from .http_tools import register_http_tools, unfitting, usable_hosts
+from .limits import budgets_of, limit_of
 from .modules import register_modules
 from .secrets import SecretError, resolve
 from .shelf import Shelf
@@ -178,6 +179,7 @@ def policy_of(config: Configuration) -> Policy:
             over_mcp=rule.over_mcp,
             approvers=rule.approvers,
             reason=rule.reason,
+            limit=limit_of(rule.limit),
         )
         for rule in config.policy
     ]
@@ -248,4 +250,5 @@ def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts
         capacity=Capacity(pools, config.limits.blocking_threads),
         breaker=Breaker(),
         chance=random.random,
+        budgets=budgets_of(config.budgets),
     )

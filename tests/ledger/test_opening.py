@@ -156,7 +156,7 @@ async def test_a_ledger_opens_again_and_again_as_the_same_one(open_ledger: OpenL
 
 def test_an_older_ledger_is_copied_beside_before_it_is_brought_forward(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
-    migrations.connect(path, now=1).close()
+    migrations.connect(path, now=1, steps=()).close()
     one, two = ("ALTER TABLE calls ADD COLUMN one TEXT",), ("ALTER TABLE calls ADD COLUMN two TEXT",)
     assert migrations.migrate(path, now=2, steps=(one,)) == (1, 2)
     assert migrations.migrate(path, now=3, steps=(one, two)) == (2, 3)
@@ -168,10 +168,20 @@ def test_an_older_ledger_is_copied_beside_before_it_is_brought_forward(tmp_path:
 
 def test_a_step_that_fails_leaves_the_older_ledger_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
-    migrations.connect(path, now=1).close()
+    migrations.connect(path, now=1, steps=()).close()
     with pytest.raises(CannotRecordError):
         migrations.migrate(path, now=2, steps=(("CREATE TABLE more (k TEXT)", "no such statement"),))
-    with closing(migrations.connect(path, now=3)) as connection:
+    with closing(migrations.connect(path, now=3, steps=())) as connection:
         assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'more'").fetchone() == (0,)
     with pytest.raises(CannotRecordError, match="no ledger at"):
         migrations.migrate(tmp_path / "absent.db", now=1)
+
+
+def test_a_ledger_from_before_charges_were_kept_is_brought_forward_with_its_calls(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    migrations.connect(path, now=1, steps=()).close()
+    with closing(sqlite3.connect(path)) as hand:
+        hand.execute("ALTER TABLE calls DROP COLUMN charges")
+    with closing(migrations.connect(path, now=2)) as connection:
+        assert migrations.is_whole(connection)
+        assert connection.execute("PRAGMA user_version").fetchone() == (migrations.LATEST,)

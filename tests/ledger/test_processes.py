@@ -153,7 +153,7 @@ async def test_an_owner_killed_is_declared_at_once_and_a_stopped_one_only_after_
 
 async def test_writers_race_to_bring_an_old_ledger_forward(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
-    migrations.connect(path, now=1).close()
+    migrations.connect(path, now=1, steps=()).close()
     steps = (("ALTER TABLE calls ADD COLUMN later TEXT", "CREATE TABLE later (k TEXT)"),)
 
     def forward() -> tuple[int, int]:

@@ -222,7 +222,7 @@ class Asking(Base):
             return False
         if call.approval is not None:
             self.model.proposals[call.approval].state = "consumed"
-        self.crossed(call, owner, answered=answered, charge=charge and not call.crossings)
+        self.crossed(call, owner, answered=answered, charge=charge and not call.charged)
         return True
 
     def _stops_sending(self, call: Standing, *, charge: bool) -> list[Stop]:  # noqa: PLR0911 (one a guard)
@@ -241,7 +241,7 @@ class Asking(Base):
         if bound is not None and bound.call_id != call.call_id:
             return [Stop("conflict", frozenset({bound.call_id}))]
         stops = self.model.neighbours(call.tool, call.subject, call.resources, mine=call.call_id)
-        if not stops and charge and not call.crossings and self.model.used + 1 > BUDGET.limit:
+        if not stops and charge and not call.charged and self.model.used + 1 > BUDGET.limit:
             return [Stop("over_budget", nobody)]
         return stops
 

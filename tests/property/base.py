@@ -99,6 +99,14 @@ class Base:
         call.state, call.outcome, call.sent, call.effect = state, outcome, sent, effect
         call.settled_at, call.settled_by, call.holds = self.settled_at(call), by, False
         self.model.retain(call, self.key_expires_at(call))
+        if call.charged and sent == "no" and not self.left(call):
+            call.charged = False
+            self.model.used -= 1
+
+    def left(self, call: Standing) -> bool:
+        """True if any attempt was sent, or may have been, as the settlements of the attempts say."""
+        found = self.book.rows("SELECT 1 FROM attempts WHERE call_id = ? AND sent IS NOT 'no'", call.call_id)
+        return bool(found)
 
     def settled_at(self, call: Standing) -> int:
         """As the ledger has it: now, or later where the clock was set back."""

@@ -18,7 +18,6 @@ from counterfoil.ledger.recovering import (
 from counterfoil.ledger.settling import Settlement, settle, take_late
 
 from .asking import Asking
-from .base import BUDGET
 from .model import Crossing, Standing
 from .world import DONE, Answer
 
@@ -42,12 +41,10 @@ class Story(Asking):
         *,
         retry: bool = False,
         ends: bool = True,
-        refund: bool = False,
     ) -> None:
         """A handler reports; by default the last attempt's. `ends` is false where it goes on after its deadline."""
         number = number or len(call.crossings)
         crossing = call.crossings[number - 1]
-        back = refund and call.charged and answer.sent == "no"
         said = self._sealed(answer, call)
         current = call.state == "dispatched" and number == len(call.crossings)
         self.book.record(
@@ -57,7 +54,6 @@ class Story(Asking):
                 said,
                 retry_at=self.now if retry else None,
                 handler_ended=ends,
-                refunds=((BUDGET, 1),) if back else (),
             ),
             twice=self.twice,
             repeats=True,
@@ -66,9 +62,6 @@ class Story(Asking):
         if not current:
             self._late(call, crossing, answer)
             return
-        if back:
-            call.charged = False
-            self.model.used -= 1
         crossing.known = answer.happened
         self._settles(call, crossing, answer, retry=retry)
 

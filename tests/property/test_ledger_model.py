@@ -98,7 +98,7 @@ class Machine(RuleBasedStateMachine):
             answer = possible[which % len(possible)]
             retry = retry and answer.outcome == "retryable_failure" and (answer.happened is False or call.tool.keyed)
             ends = ends or answer.outcome != "ambiguous"
-            self.story.reports(call, answer, number, retry=retry, ends=ends, refund=acts or retry)
+            self.story.reports(call, answer, number, retry=retry, ends=ends)
         elif not acts and ends and not (call.state == "dispatched" and number == len(call.crossings)):
             self.story.ends_without_a_word(call, number)
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterfoil.registry.budgets import RuleLimit, Scope
 from counterfoil.registry.contract import Contract, Gate, Schemas, Text
 from counterfoil.registry.policy import Policy, PolicyError, Rule, Standing
 from counterfoil.registry.principal import Principal
@@ -268,7 +269,13 @@ class TestRefusedRules:
                 "reversible",
             ),
             (Rule(id="r", verdict=APPROVE, approvers=("",)), "approvers", "empty"),
-            (Rule(id="r", verdict=DENY, limit={"calls": 20}), "limit", "not available yet"),
+            (Rule(id="r", verdict=ALLOW, limit=RuleLimit(window_s=60, calls=1)), "limit", "'deny' or 'approve'"),
+            (Rule(id="r", verdict=DENY, limit=RuleLimit(window_s=60)), "limit.calls", "limits nothing"),
+            (Rule(id="r", verdict=DENY, limit=RuleLimit(window_s=60, sum="/x")), "limit.max", "go together"),
+            (Rule(id="r", verdict=DENY, limit=RuleLimit(window_s=60, max=5)), "limit.sum", "go together"),
+            (Rule(id="r", verdict=DENY, limit=RuleLimit(window_s=0, calls=5)), "limit.window_s", "positive"),
+            (Rule(id="r", verdict=DENY, limit=RuleLimit(window_s=60, sum="x", max=5)), "limit.sum", "JSON Pointer"),
+            (Rule(id="r", verdict=DENY, limit=RuleLimit(window_s=60, calls=5, per=Scope.RUN)), "limit.per", "tenant"),
             (Rule(id="default:write", verdict=DENY), "id", "short name"),
         ],
     )

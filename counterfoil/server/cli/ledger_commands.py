@@ -20,6 +20,7 @@ from .screen import Screen
 from .visible import visible
 
 if TYPE_CHECKING:
+    from ...canonical import JsonObject
     from ...ledger.stats import Stats
     from ...ledger.verify import Problem, VerifyReport
 
@@ -93,15 +94,32 @@ def export(invocation: Invocation) -> int:
 
 
 def stats(invocation: Invocation) -> int:
-    """Counts and sizes."""
+    """Counts and sizes, and what is used and left of budgets and limits."""
     from ...ledger.stats import stats as measure  # noqa: PLC0415
 
     path = _path(invocation)
     measured = explaining(lambda: measure(path))
+    limits = _limits(invocation, path)
     oldest = measured.oldest_open
-    figures = {**asdict(measured), "oldest_open": None if oldest is None else oldest._asdict()}
-    Screen.of(invocation).answer(figures, render.facts(_figures(measured)))
+    figures = {
+        **asdict(measured),
+        "oldest_open": None if oldest is None else oldest._asdict(),
+        "budgets": limits,
+    }
+    shown: RenderableType = render.facts(_figures(measured))
+    Screen.of(invocation).answer(figures, Group(shown, render.budgets(limits)) if limits else shown)
     return Exit.DONE
+
+
+def _limits(invocation: Invocation, path: Path) -> list[JsonObject]:
+    """Every counter whose window is under way."""
+    from ...ledger.stats import counters  # noqa: PLC0415
+    from ..limits import longest_window, standing  # noqa: PLC0415
+
+    config = configuration(invocation)
+    longest, now = longest_window(config.budgets, config.policy), time.time_ns() // 1000
+    rows = explaining(lambda: counters(path, now - longest)) if longest else []
+    return standing(config.budgets, config.policy, rows, now)
 
 
 def _figures(measured: Stats) -> Iterator[tuple[str, object]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -97,6 +97,16 @@ def call_panel(view: View, asked: str | None = None) -> RenderableType:
         parts += [Text("output is larger than shown", style="dim"), data(view["truncated"])]
     title = f"{view.get('tool') or asked or 'call'} {view.get('version') or ''}".strip()
     return Panel(Group(*parts), title=Text(visible(title)), expand=False)
+
+
+def budgets(rows: Sequence[View]) -> RenderableType:
+    """What is used and left of budgets and limits, and when each window ends."""
+    table = Table(title="budgets and limits", title_justify="left")
+    for name in ("scope", "kind", "used", "left", "limit", "resets_at"):
+        table.add_column(name.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(visible(str(row[name])) for name in ("scope", "kind", "used", "left", "limit", "resets_at")))
+    return table
 
 
 def _dry_run_panel(view: View) -> RenderableType:

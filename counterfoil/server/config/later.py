@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from .errors import KeyPath
 
-_TABLES: Final = ("budgets", "upstreams", "openapi", "plans", "sql", "files")
+_TABLES: Final = ("upstreams", "openapi", "plans", "sql", "files")
 MESSAGE: Final = "not available in this version yet; remove it"
 _TOOL_KEYS: Final = ("sql", "append")
 _OVERLAY_DEPTH: Final = 2
@@ -31,8 +31,6 @@ def take_out(document: dict[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
             found.append((table, key))
     if isinstance(kept.get("tools"), dict):
         kept["tools"] = dict(_known_tools(kept["tools"], found))
-    if isinstance(kept.get("policy"), list):
-        kept["policy"] = list(_without_limit(kept["policy"], found))
     return kept, found
 
 
@@ -65,15 +63,6 @@ def _below(table: str, value: object) -> Iterator[KeyPath]:
         yield from ((table, index) for index in range(len(cast("list[object]", value))))
     else:
         yield (table,)
-
-
-def _without_limit(rules: list[Any], found: list[KeyPath]) -> Iterator[Any]:
-    for index, rule in enumerate(rules):
-        if isinstance(rule, dict) and "limit" in rule:
-            found.append(("policy", index, "limit"))
-            yield {name: value for name, value in cast("dict[str, Any]", rule).items() if name != "limit"}
-        else:
-            yield rule
 
 
 def _is_oauth(value: object) -> bool:

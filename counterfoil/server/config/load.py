@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from .auth_tables import AuthTable
+from .budget_tables import BudgetsTable
 from .errors import ConfigError, KeyPath, Problem, spell
 from .kinds import SQLITE
 from .later import message_for, take_out
@@ -55,6 +56,7 @@ class Configuration:
     policy_defaults: PolicyDefaultsTable
     approvals: ApprovalsTable
     runs: RunsTable
+    budgets: BudgetsTable
     pools: dict[str, PoolTable]
     limits: LimitsTable
     python: PythonTable

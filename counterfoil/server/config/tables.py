@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ...registry.vocabulary import Assurance, Verdict
 from .auth_tables import AuthTable
+from .budget_tables import BudgetsTable, LimitTable
 from .kinds import (
     Approvers,
     Count,
@@ -139,6 +140,8 @@ class PolicyTable(Table):
     """With `approve`: subjects that may decide; empty: scope `approve`, or the OS account."""
     reason: str = ""
     """Why, as refusals give it."""
+    limit: LimitTable | None = None
+    """With `approve` or `deny`: the rule matches only what goes beyond this."""
     test: Annotated[tuple[PolicyTestTable, ...], Field(strict=False)] = ()
     """Expectations, checked by `counterfoil check`."""
 
@@ -146,6 +149,8 @@ class PolicyTable(Table):
     def _only_approve_has_approvers(self) -> PolicyTable:
         if self.verdict is not Verdict.APPROVE and (self.assurance or self.over_mcp or self.approvers):
             raise ValueError("assurance, over_mcp and approvers belong to verdict 'approve'")
+        if self.verdict is Verdict.ALLOW and self.limit is not None:
+            raise ValueError("beyond its limit a rule matches, so limit goes with verdict 'deny' or 'approve'")
         return self
 
 
@@ -250,6 +255,8 @@ class Document(Table):
     """How decisions are made and how long they hold."""
     runs: RunsTable = RunsTable()
     """Runs of plans."""
+    budgets: BudgetsTable = BudgetsTable()
+    """How much may be done."""
     pools: dict[Name, PoolTable] = Field(default_factory=dict)
     """Capacity that several tools share, by name."""
     limits: LimitsTable = LimitsTable()
