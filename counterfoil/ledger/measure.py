@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sqlite3
 import sys
 import tempfile
 import threading
@@ -40,6 +41,7 @@ from .store import Ledger, LedgerSettings
 from .tables import calls
 from .writer import Writer
 
+SQLITE_VERSION: Final = sqlite3.sqlite_version
 CONCURRENCY: Final = (1, 16, 64, 128)
 _NOW: Final = 1_790_000_000_000_000
 _Call = Callable[[int], Awaitable[None]]

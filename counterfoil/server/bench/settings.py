@@ -1,0 +1,42 @@
+"""How much is measured: the sizes of a full run and of a quick one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Sizes of one run. `search_data` is a folder with labelled queries, for the quality of the search."""
+
+    rounds: int = 7
+    calls: int = 240
+    single_calls: int = 60
+    ledger_rounds: int = 5
+    ledger_calls: int = 1_500
+    starts: int = 7
+    tools: int = 10_000
+    queries: int = 300
+    old_calls: int = 20_000
+    search_data: Path | None = None
+
+    def with_rounds(self, rounds: int) -> Settings:
+        """The same with so many rounds of everything."""
+        return replace(self, rounds=rounds, ledger_rounds=rounds, starts=rounds)
+
+
+FULL: Final = Settings()
+QUICK: Final = Settings(
+    rounds=3,
+    calls=96,
+    single_calls=24,
+    ledger_rounds=2,
+    ledger_calls=200,
+    starts=2,
+    tools=1_000,
+    queries=60,
+    old_calls=1_000,
+)
+"""To see that it works; its figures are rough."""
