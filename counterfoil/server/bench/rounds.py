@@ -10,7 +10,7 @@ import gc
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 MS: Final = 1_000.0
 
@@ -23,16 +23,17 @@ class Sample:
     wall_s: float
 
 
+Key = TypeVar("Key", bound=str)
 Contestant: TypeAlias = Callable[[], Awaitable[Sample]]
 Tell: TypeAlias = Callable[[str], None]
 """Told what is being measured now."""
 
 
 async def take_turns(
-    what: str, contestants: Mapping[str, Contestant], rounds: int, tell: Tell
-) -> dict[str, list[Sample]]:
+    what: str, contestants: Mapping[Key, Contestant], rounds: int, tell: Tell
+) -> dict[Key, list[Sample]]:
     """The samples of each contestant, round by round; a first round only warms up and is not counted."""
-    taken: dict[str, list[Sample]] = {name: [] for name in contestants}
+    taken: dict[Key, list[Sample]] = {name: [] for name in contestants}
     for number in range(rounds + 1):
         tell(f"{what}: round {number} of {rounds}" if number else f"{what}: warming up")
         for name, contestant in contestants.items():

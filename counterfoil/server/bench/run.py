@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
-from . import call
+from . import call, growth, ledger, search, start
 from .figures import Figure
 from .machine import machine
 from .rounds import Tell
@@ -15,7 +15,13 @@ from .settings import Settings
 
 Measurement: TypeAlias = Callable[[Settings, Tell], list[Figure]]
 
-MEASUREMENTS: Final[dict[str, Measurement]] = {"call": call.measure}
+MEASUREMENTS: Final[dict[str, Measurement]] = {
+    "call": call.measure,
+    "ledger": ledger.measure,
+    "search": search.measure,
+    "start": start.measure,
+    "growth": growth.measure,
+}
 """By name, in the order in which they run."""
 
 

@@ -18,13 +18,14 @@ class Settings:
     ledger_calls: int = 1_500
     starts: int = 7
     tools: int = 10_000
-    queries: int = 300
+    queries: int = 40
+    search_rounds: int = 3
     old_calls: int = 20_000
     search_data: Path | None = None
 
     def with_rounds(self, rounds: int) -> Settings:
         """The same with so many rounds of everything."""
-        return replace(self, rounds=rounds, ledger_rounds=rounds, starts=rounds)
+        return replace(self, rounds=rounds, ledger_rounds=rounds, search_rounds=rounds, starts=rounds)
 
 
 FULL: Final = Settings()
@@ -36,7 +37,8 @@ QUICK: Final = Settings(
     ledger_calls=200,
     starts=2,
     tools=1_000,
-    queries=60,
+    queries=20,
+    search_rounds=2,
     old_calls=1_000,
 )
 """To see that it works; its figures are rough."""
