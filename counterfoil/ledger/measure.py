@@ -58,6 +58,8 @@ _EVENT: Final[JsonObject] = {"tool": "refund", "args": "0" * 64, "generation": 1
 INSERT_CALL = Sql(
     calls.insert().values({name: bindparam(name) for name in (*CALL, "call_id", "run_id", "head", "owner_id")})
 )
+
+
 class Way(StrEnum):
     """How the rows are written."""
 
@@ -112,9 +114,7 @@ async def _governed(path: Path, concurrency: int, count: int, durability: migrat
         arguments = _sealed(ledger, call_id, "arguments")
         asked = {name: CALL[name] for name in _ASKED} | {"args_digest": f"{n:064x}"}
         row = CallRow(**asked, call_id=call_id, run_id=call_id)
-        who = Neighbours(
-            "local", "me", "refund", row.args_digest, None, is_read=False, direct=True, now=_NOW, window=0
-        )
+        who = Neighbours("local", "me", "refund", row.args_digest, None, is_read=False, direct=True, now=_NOW, window=0)
         attempt = Attempt(ledger.owner_id, _NOW, None, request_open=True)
         sent = await ledger.record(lambda: dispatch_new(row, who, arguments, attempt))
         assert isinstance(sent, Dispatched)

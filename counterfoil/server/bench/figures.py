@@ -108,7 +108,7 @@ class Figure:
     target: Target | None = None
 
     @classmethod
-    def of(  # noqa: PLR0913 (the parts of a figure)
+    def of(
         cls,
         name: str,
         title: str,

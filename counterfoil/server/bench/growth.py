@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from ...ledger.measure import fill
+from ...registry.catalogue import Catalogue
 from .figures import Figure, at_most
 from .rounds import Tell, cpu_ms, take_turns
 from .settings import Settings
@@ -37,8 +38,7 @@ async def _measure(settings: Settings, tell: Tell) -> list[Figure]:
             if recorded:
                 await fill(path / LEDGER, recorded)
             app, caller = await stack.enter_async_context(governed(path))
-            for contract in tools(registered):
-                app.catalogue.register(contract, Nothing())
+            await asyncio.to_thread(_furnish, app.catalogue, registered)
             contestants[name] = partial(caller.calls, WRITE, CONCURRENCY, settings.calls)
         taken = await take_turns("growth", contestants, settings.rounds, tell)
     few, many, old = (cpu_ms(taken[name]) for name in ("few", "many", "old"))
@@ -52,3 +52,9 @@ async def _measure(settings: Settings, tell: Tell) -> list[Figure]:
             against="the same on an empty ledger", target=at_most(TARGET),
         ),
     ]  # fmt: skip
+
+
+def _furnish(catalogue: Catalogue, count: int) -> None:
+    """Register so many tools; in a thread, before anybody calls, since the loop would stand still meanwhile."""
+    for contract in tools(count):
+        catalogue.register(contract, Nothing())

@@ -11,14 +11,14 @@ from typing import Final
 class Settings:
     """Sizes of one run. `search_data` is a folder with labelled queries, for the quality of the search."""
 
-    rounds: int = 7
+    rounds: int = 5
     calls: int = 240
     single_calls: int = 60
     ledger_rounds: int = 5
-    ledger_calls: int = 1_500
-    starts: int = 7
+    ledger_calls: int = 800
+    starts: int = 5
     tools: int = 10_000
-    queries: int = 40
+    queries: int = 24
     search_rounds: int = 3
     old_calls: int = 20_000
     search_data: Path | None = None
@@ -30,15 +30,15 @@ class Settings:
 
 FULL: Final = Settings()
 QUICK: Final = Settings(
-    rounds=3,
-    calls=96,
-    single_calls=24,
+    rounds=2,
+    calls=48,
+    single_calls=12,
     ledger_rounds=2,
-    ledger_calls=200,
-    starts=2,
-    tools=1_000,
-    queries=20,
+    ledger_calls=64,
+    starts=1,
+    tools=400,
+    queries=12,
     search_rounds=2,
-    old_calls=1_000,
+    old_calls=400,
 )
 """To see that it works; its figures are rough."""

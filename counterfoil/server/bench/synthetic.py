@@ -21,28 +21,11 @@ FLAT: Final = 15
 """How many of the first words are about as frequent as the first."""
 SCOPED: Final = 0.3
 """The part of the tools that needs a scope of its service."""
-_VERBS: Final = (
-    "get list create update delete search send read find fetch add remove check export import sync cancel approve "
-    "assign archive restore merge publish schedule convert validate compare summarize refund upload download lock"
-).split()
-_NOUNS: Final = (
-    "user file order report message project customer account event task invoice document record status team page "
-    "image payment comment issue product ticket contact folder group calendar channel email note item table version "
-    "branch member role session token webhook address delivery shipment subscription policy template workflow "
-    "dashboard metric alert log backup database query schema column index cluster node container deployment pipeline "
-    "repository commit release review label milestone sprint board card attachment signature contract quote lead "
-    "opportunity campaign audience segment survey form response answer course lesson student grade patient "
-    "appointment prescription claim route vehicle driver warehouse stock supplier shelf return exchange currency "
-    "transfer balance statement budget expense receipt tax payroll leave shift candidate interview offer location "
-    "weather forecast map place flight hotel booking ticketing seat menu recipe ingredient playlist track episode "
-    "video caption thumbnail font layer palette sensor reading device firmware certificate domain record zone bucket"
-).split()
-_FILLERS: Final = (
-    "the a of for in with and by or to from all given specified existing new optional return returns this as on "
-    "using based details information data results including current available matching within their"
-).split()
+_VERBS: Final = ["get", "list", "create", "update", "delete", "search", "send", "read", "find", "fetch", "add", "remove", "check", "export", "import", "sync", "cancel", "approve", "assign", "archive", "restore", "merge", "publish", "schedule", "convert", "validate", "compare", "summarize", "refund", "upload", "download", "lock"]
+_NOUNS: Final = ["user", "file", "order", "report", "message", "project", "customer", "account", "event", "task", "invoice", "document", "record", "status", "team", "page", "image", "payment", "comment", "issue", "product", "ticket", "contact", "folder", "group", "calendar", "channel", "email", "note", "item", "table", "version", "branch", "member", "role", "session", "token", "webhook", "address", "delivery", "shipment", "subscription", "policy", "template", "workflow", "dashboard", "metric", "alert", "log", "backup", "database", "query", "schema", "column", "index", "cluster", "node", "container", "deployment", "pipeline", "repository", "commit", "release", "review", "label", "milestone", "sprint", "board", "card", "attachment", "signature", "contract", "quote", "lead", "opportunity", "campaign", "audience", "segment", "survey", "form", "response", "answer", "course", "lesson", "student", "grade", "patient", "appointment", "prescription", "claim", "route", "vehicle", "driver", "warehouse", "stock", "supplier", "shelf", "return", "exchange", "currency", "transfer", "balance", "statement", "budget", "expense", "receipt", "tax", "payroll", "leave", "shift", "candidate", "interview", "offer", "location", "weather", "forecast", "map", "place", "flight", "hotel", "booking", "ticketing", "seat", "menu", "recipe", "ingredient", "playlist", "track", "episode", "video", "caption", "thumbnail", "font", "layer", "palette", "sensor", "reading", "device", "firmware", "certificate", "domain", "record", "zone", "bucket"]
+_FILLERS: Final = ["the", "a", "of", "for", "in", "with", "and", "by", "or", "to", "from", "all", "given", "specified", "existing", "new", "optional", "return", "returns", "this", "as", "on", "using", "based", "details", "information", "data", "results", "including", "current", "available", "matching", "within", "their"]
 _TYPES: Final = ("string", "integer", "boolean", "number")
-_SYLLABLES: Final = "ka lo mi ren tu sa vo pel dri non fex gar hul bi tas qu or zen wy cam".split()
+_SYLLABLES: Final = ["ka", "lo", "mi", "ren", "tu", "sa", "vo", "pel", "dri", "non", "fex", "gar", "hul", "bi", "tas", "qu", "or", "zen", "wy", "cam"]
 
 
 class Words:

@@ -19,7 +19,10 @@ def shown(report: Report) -> RenderableType:
     """Each measurement's table, and one line that says how it went."""
     parts: list[RenderableType] = []
     for group, figures in groupby(report.figures, key=lambda figure: figure.group):
-        parts += [Text(group, style="bold"), _table(list(figures)), Text("")]
+        found = list(figures)
+        parts += [Text(group, style="bold"), _table(found)]
+        parts += [Text(f"reference: {against}", style="dim") for against in dict.fromkeys(one.against for one in found)]
+        parts.append(Text(""))
     facts = report.machine
     parts.append(
         Text(
@@ -47,8 +50,6 @@ def _table(figures: list[Figure]) -> Table:
             target_of(figure),
             Text(mark, style=style),
         )
-    for against in dict.fromkeys(figure.against for figure in figures):
-        table.add_row(Text(f"  beside: {against}", style="dim"))
     return table
 
 
@@ -57,7 +58,7 @@ def target_of(figure: Figure) -> str:
     if figure.target is None:
         return ""
     sign = "≤" if figure.target.bound is Bound.AT_MOST else "≥"
-    unit = "×" if figure.target.judged is Judged.RATIO else f" {figure.unit}"
+    unit = "x" if figure.target.judged is Judged.RATIO else f" {figure.unit}"
     return f"{sign} {figure.target.value:g}{unit}"
 
 

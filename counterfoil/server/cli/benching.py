@@ -37,6 +37,7 @@ class Options:
 
 def bench(invocation: Invocation, options: Options) -> int:
     """Measure what was asked for; the code is 1 only where `strict` was asked for and a target is missed."""
+    from ..bench.plot import svg  # noqa: PLC0415
     from ..bench.run import MEASUREMENTS, bench  # noqa: PLC0415 (no other command measures)
     from ..bench.table import shown  # noqa: PLC0415
 
@@ -44,8 +45,12 @@ def bench(invocation: Invocation, options: Options) -> int:
         if name not in MEASUREMENTS:
             raise usage(f"--only {name}: expected one of {', '.join(MEASUREMENTS)}")
     settings = _settings(options)
+    if options.svg is not None and not options.svg.absolute().parent.is_dir():
+        raise usage(f"--svg {options.svg}: expected a file in a folder that is there")
     with _progress() as tell:
         report = bench(options.only, settings, tell)
+    if options.svg is not None:
+        options.svg.write_text(svg(report.figures), encoding="utf-8")
     Screen.of(invocation).answer(report.wire(), shown(report))
     return Exit.NO if options.strict and report.missed else Exit.DONE
 

@@ -92,7 +92,7 @@ def check(context: typer.Context) -> int:
 
 
 @app.command(epilog=EVERYWHERE)
-def bench(  # noqa: PLR0913 (one parameter for each option)
+def bench(
     context: typer.Context,
     *,
     only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")] = None,
