@@ -149,6 +149,7 @@ def _serve(path: Path, durability: str, queue: SimpleQueue[_Work | None], loop: 
         try:
             while (more := queue.get_nowait()) is not None:
                 batch.append(more)
+            queue.put(None)  # the end was among them, and is for the outer loop
         except Empty:
             pass
         for statements, _ in batch:
@@ -161,7 +162,8 @@ def _serve(path: Path, durability: str, queue: SimpleQueue[_Work | None], loop: 
 
 def _tell(futures: list[asyncio.Future[None]]) -> None:
     for future in futures:
-        future.set_result(None)
+        if not future.done():  # else its caller was interrupted
+            future.set_result(None)
 
 
 class _Rows:

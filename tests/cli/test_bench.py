@@ -110,7 +110,7 @@ def labelled(tmp_path: Path) -> Path:
     """Two tools and a query whose tool is known."""
     folder = tmp_path / "labelled"
     folder.mkdir()
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": f"x:{name}", "server": "x", "name": name, "description": f"{name} something", "params": []}
         for name in ("refund_order", "send_mail")
     ]

@@ -34,8 +34,10 @@ def svg(figures: Sequence[Figure]) -> str:
     scale = _Scale.of(drawn)
     one = scale.x(1.0)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        'aria-labelledby="title desc">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+            'aria-labelledby="title desc">'
+        ),
         '<title id="title">counterfoil bench: ratios to the reference</title>',
         f'<desc id="desc">{escape(" ".join(_sentence(figure) for figure in drawn))}</desc>',
         f'{_HATCH}<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
@@ -43,8 +45,10 @@ def svg(figures: Sequence[Figure]) -> str:
         f'<text x="{one:.1f}" y="{_TOP - 8}" {_TEXT} text-anchor="middle">1x</text>',
         f'<line x1="{one:.1f}" y1="{_TOP - 4}" x2="{one:.1f}" y2="{height - 36}" stroke="#666666"/>',
         *(_row(figure, _TOP + _ROW * place, scale) for place, figure in enumerate(drawn)),
-        f'<text x="16" y="{height - 14}" {_TEXT}>Bars begin at 1x, on a logarithmic scale. A thick line is a target; '
-        "a hatched bar misses it.</text>",
+        (
+            f'<text x="16" y="{height - 14}" {_TEXT}>Bars begin at 1x, the scale is logarithmic. Lines are targets, '
+            "a hatched bar misses it.</text>"
+        ),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -78,8 +82,10 @@ def _row(figure: Figure, y: int, scale: _Scale) -> str:
     middle = y + _BAR - 3
     parts = [
         f'<text x="{_LEFT - 10}" y="{middle}" {_TEXT} text-anchor="end">{escape(figure.title)}</text>',
-        f'<rect x="{ends[0]:.1f}" y="{y}" width="{max(ends[1] - ends[0], 1.0):.1f}" height="{_BAR}" fill="{fill}" '
-        'stroke="#1a1a1a" stroke-width="0.5"/>',
+        (
+            f'<rect x="{ends[0]:.1f}" y="{y}" width="{max(ends[1] - ends[0], 1.0):.1f}" height="{_BAR}" fill="{fill}" '
+            'stroke="#1a1a1a" stroke-width="0.5"/>'
+        ),
         f'<text x="{WIDTH - _RIGHT + 12}" y="{middle}" {_TEXT}>{escape(_words(figure))}</text>',
     ]
     if figure.target is not None and figure.target.judged is Judged.RATIO:

@@ -1,4 +1,4 @@
-"""`tool_search` as a whole over a large catalogue, beside a plain BM25 over the same tools: its cost, and registering."""
+"""`tool_search` as a whole over a large catalogue, and registering it, beside a plain BM25 over the same tools."""
 
 from __future__ import annotations
 

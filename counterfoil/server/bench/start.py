@@ -1,4 +1,4 @@
-"""From spawn to the first answer over stdio: our server beside a bare SDK server, one after the other, several times."""
+"""From spawn to the first answer over stdio: our server and a bare SDK server, in turns."""
 
 from __future__ import annotations
 
