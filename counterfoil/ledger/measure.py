@@ -112,7 +112,7 @@ async def _governed(path: Path, concurrency: int, count: int, durability: migrat
     async def call(n: int) -> None:
         call_id = f"call_{n:032x}"
         arguments = _sealed(ledger, call_id, "arguments")
-        asked = {name: CALL[name] for name in _ASKED} | {"args_digest": f"{n:064x}"}
+        asked: dict[str, Any] = {name: CALL[name] for name in _ASKED} | {"args_digest": f"{n:064x}"}
         row = CallRow(**asked, call_id=call_id, run_id=call_id)
         who = Neighbours("local", "me", "refund", row.args_digest, None, is_read=False, direct=True, now=_NOW, window=0)
         attempt = Attempt(ledger.owner_id, _NOW, None, request_open=True)

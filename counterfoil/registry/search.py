@@ -51,7 +51,7 @@ class View:
         self._numbers = {name: number for name, number in index.ids.items() if may_see(name)}
         self._seen = set(self._numbers.values())
         self._counts: dict[str, int] = {}
-        self._counted_at = index.changes
+        self._told_at = index.changes
 
     @property
     def names(self) -> AbstractSet[str]:
@@ -68,6 +68,7 @@ class View:
         """The caller may not see this tool, or it is gone."""
         self._seen.discard(self._numbers.pop(name, -1))
         self._counts.clear()
+        self._told_at = self._index.changes
 
     def categories(self) -> dict[str, int]:
         """Tags, sorted, with how many seen tools have them."""
@@ -120,11 +121,10 @@ class View:
         postings = self._index.postings.get(term)
         if not postings:
             return 0
-        if len(self._seen) == len(self._index):
+        if self._sees_all(self._seen):
             return len(postings)
-        if self._counted_at != self._index.changes:
-            self._counts.clear()
-            self._counted_at = self._index.changes
+        if self._told_at != self._index.changes:  # somebody changed the index and told this view nothing
+            return sum(map(self._seen.__contains__, postings))
         count = self._counts.get(term)
         if count is None:
             count = self._counts[term] = sum(map(self._seen.__contains__, postings))
@@ -159,12 +159,15 @@ class View:
     def _shares(self, term: str, allowed: AbstractSet[int]) -> Mapping[int, float]:
         """The allowed tools of a term, found from whichever side is shorter."""
         postings = self._index.postings[term]
-        if len(allowed) == len(self._index):
+        if self._sees_all(allowed):
             return postings
         if len(allowed) < len(postings):
             share_of = postings.get
             return {tool: share for tool in allowed if (share := share_of(tool))}
         return {tool: share for tool, share in postings.items() if tool in allowed}
+
+    def _sees_all(self, allowed: AbstractSet[int]) -> bool:
+        return len(allowed) == len(self._index) and self._told_at == self._index.changes
 
     def _weight(self, count: int) -> float:
         return math.log(1 + (len(self._seen) - count + 0.5) / (count + 0.5)) * (K1 + 1)

@@ -10,7 +10,7 @@ from typing import Final
 from ...ledger.measure import fill
 from ...registry.catalogue import Catalogue
 from .figures import Figure, at_most
-from .rounds import Tell, cpu_ms, take_turns
+from .rounds import Contestant, Tell, cpu_ms, take_turns
 from .settings import Settings
 from .stage import LEDGER, folder, governed
 from .synthetic import Nothing, tools
@@ -29,7 +29,7 @@ def measure(settings: Settings, tell: Tell) -> list[Figure]:
 
 async def _measure(settings: Settings, tell: Tell) -> list[Figure]:
     async with AsyncExitStack() as stack:
-        contestants = {}
+        contestants: dict[str, Contestant] = {}
         for name, (registered, recorded) in {
             "few": (FEW, 0), "many": (settings.tools, 0), "old": (FEW, settings.old_calls),
         }.items():  # fmt: skip
