@@ -52,8 +52,8 @@ check: $(DEV) ## Format, lint, types, arrows between the rooms, generated pages
 docs: $(DEV) ## Write the generated pages of docs/reference
 	$(BIN)/python -m scripts.generate_docs
 
-bench: $(RUNTIME) ## Measure the ledger on this disk
-	$(BIN)/python -m counterfoil.ledger.measure
+bench: $(RUNTIME) ## How fast it is, each figure beside its reference
+	$(BIN)/counterfoil bench
 
 lock: ## Resolve the newest allowed versions into requirements.lock
 	rm -rf $(VENV)-lock

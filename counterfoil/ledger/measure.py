@@ -1,45 +1,42 @@
-"""How fast the ledger records, beside a bare writer that does the same with nothing around it: `make bench` runs it.
+"""What a recorded call costs, beside two ways of writing the same rows: what the bench has the ledger measured by.
 
-A call is two durable facts: T1 (a call's row and its event) and T2 (a guarded change of that row and its event). The
-bare writer groups and commits in the same way, on the same kind of file, with hand-written SQL and hashes made
-beforehand; `writer` adds facts, chain and isolation; `governed` is what a write really records, with its guards,
-sealed payloads and attempts. Rounds alternate, the best counts.
-
-    python -m counterfoil.ledger.measure [--json] [--calls N] [--rounds N] [--durability full|normal]
+A call is two durable facts: T1 (a call's row and its event) and T2 (a guarded change of that row and its event).
+`bare` groups and commits as our writer does, on the same kind of file, with hand-written SQL and hashes made
+beforehand. `naive` sends each statement through SQLAlchemy's asynchronous engine, a transaction for each fact.
+`governed` is what a write really records, with its guards, sealed payloads and attempts.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import gc
 import json
-import sys
+import sqlite3
 import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import bindparam, update
+from sqlalchemy import bindparam
 
 from ..canonical import JsonObject
 from . import migrations
 from .admission import Neighbours
-from .chain import Head, append, link
+from .chain import link
 from .dispatching import Attempt, Dispatched, dispatch_new
-from .events import EventType
 from .rows import CallRow
 from .sealing import Kind, Sealed
 from .settling import Settlement, settle
-from .sql import Fact, Sql, change
-from .states import CallState
+from .sql import Sql
 from .store import Ledger, LedgerSettings
 from .tables import calls
-from .writer import Writer
 
+SQLITE_VERSION: Final = sqlite3.sqlite_version
 CONCURRENCY: Final = (1, 16, 64, 128)
 _NOW: Final = 1_790_000_000_000_000
 _Call = Callable[[int], Awaitable[None]]
@@ -61,108 +58,63 @@ _EVENT: Final[JsonObject] = {"tool": "refund", "args": "0" * 64, "generation": 1
 INSERT_CALL = Sql(
     calls.insert().values({name: bindparam(name) for name in (*CALL, "call_id", "run_id", "head", "owner_id")})
 )
-SETTLE_CALL = Sql(
-    update(calls)
-    .where(calls.c.call_id == bindparam("of", type_=calls.c.call_id.type), calls.c.generation == 1)
-    .where(calls.c.state == CallState.DISPATCHED.value)
-    .values({name: bindparam(name) for name in ("state", "outcome", "sent", "settled_at", "seq", "head")})
-)
+
+
+class Way(StrEnum):
+    """How the rows are written."""
+
+    BARE = "bare"
+    NAIVE = "naive"
+    GOVERNED = "governed"
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """Calls a second at one concurrency, and how much of the bare writer's rate that is."""
+class Cost:
+    """What one call cost, in seconds: CPU time of all threads, and time on the clock."""
 
-    concurrency: int
-    bare: float
-    writer: float
-    governed: float
-    writer_ratio: float
-    governed_ratio: float
+    cpu_s: float
+    wall_s: float
 
 
-def measure(count: int, rounds: int, durability: migrations.Durability) -> list[Figure]:
-    """Measure both at each concurrency, in a folder of their own that is removed."""
-    return [asyncio.run(_compare(concurrency, count, rounds, durability)) for concurrency in CONCURRENCY]
+async def cost(way: Way, concurrency: int, count: int, durability: migrations.Durability = "full") -> Cost:
+    """What one of so many calls cost, so many of them at once, on a new file in a folder that is removed."""
+    run = {Way.BARE: _bare, Way.NAIVE: _naive, Way.GOVERNED: _governed}[way]
+    with tempfile.TemporaryDirectory(prefix="counterfoil-bench-") as folder:
+        return await run(Path(folder) / "ledger.db", concurrency, count, durability)
 
 
-async def _compare(concurrency: int, count: int, rounds: int, durability: migrations.Durability) -> Figure:
-    count = max(min(count, count * concurrency // 16), 50)
-    rates: dict[str, list[float]] = {"bare": [], "writer": [], "governed": []}
-    for _ in range(rounds):
-        for name, run in (("bare", _bare), ("writer", _writer), ("governed", _governed)):
-            with tempfile.TemporaryDirectory() as folder:
-                rates[name].append(await run(Path(folder) / "ledger.db", concurrency, count, durability))
-    bare, writer, governed = (max(rates[name]) for name in ("bare", "writer", "governed"))
-    ratios = round(writer / bare, 2), round(governed / bare, 2)
-    return Figure(concurrency, round(bare), round(writer), round(governed), *ratios)
+async def fill(path: Path, count: int) -> None:
+    """Record so many settled calls in the ledger of this file, quickly."""
+    await _governed(path, CONCURRENCY[-1], count, "normal")
 
 
-async def _drive(call: _Call, concurrency: int, count: int) -> float:
+async def _drive(call: _Call, concurrency: int, count: int) -> Cost:
     numbers = iter(range(count))
 
     async def client() -> None:
         for n in numbers:
             await call(n)
 
-    begun = time.perf_counter()
+    gc.collect()
+    cpu, wall = time.process_time(), time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for _ in range(concurrency):
             group.create_task(client())
-    return count / (time.perf_counter() - begun)
-
-
-# The ledger's writer.
-
-
-def _dispatch(call_id: str) -> Fact[Head]:
-    head = yield from append(
-        Head.new(call_id), tenant="local", call_id=call_id, type=EventType.DISPATCHED, at=_NOW, data={**_EVENT}
-    )
-    yield from change(INSERT_CALL, **CALL, call_id=call_id, run_id=call_id, head=head.hash, owner_id="own")
-    return head
-
-
-def _settle(head: Head) -> Fact[None]:
-    call_id = head.run_id
-    head = yield from append(
-        head._replace(at=None), tenant="local", call_id=call_id, type=EventType.SETTLED, at=_NOW, data={**_EVENT}
-    )
-    changed = yield from change(
-        SETTLE_CALL,
-        of=call_id, state="settled", outcome="success", sent="yes", settled_at=_NOW, seq=head.seq, head=head.hash,
-    )  # fmt: skip
-    if changed != 1:
-        raise LookupError(call_id)
-
-
-async def _writer(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
-    writer = await Writer.open(path, lambda: migrations.connect(path, now=_NOW, durability=durability))
-
-    async def call(n: int) -> None:
-        call_id = f"call_{n:032x}"
-        head = await writer.record(lambda: _dispatch(call_id))
-        await writer.record(lambda: _settle(head))
-
-    try:
-        return await _drive(call, concurrency, count)
-    finally:
-        await writer.close()
+    return Cost((time.process_time() - cpu) / count, (time.perf_counter() - wall) / count)
 
 
 # Everything that a governed write records.
 
 
-async def _governed(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
+async def _governed(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> Cost:
     ledger = await Ledger.open(LedgerSettings(path=path, clock=lambda: _NOW, durability=durability))
 
     async def call(n: int) -> None:
         call_id = f"call_{n:032x}"
         arguments = _sealed(ledger, call_id, "arguments")
-        row = CallRow(**{name: CALL[name] for name in _ASKED}, call_id=call_id, run_id=call_id)
-        who = Neighbours(
-            "local", "me", "refund", CALL["args_digest"], None, is_read=False, direct=True, now=_NOW, window=0
-        )
+        asked: dict[str, Any] = {name: CALL[name] for name in _ASKED} | {"args_digest": f"{n:064x}"}
+        row = CallRow(**asked, call_id=call_id, run_id=call_id)
+        who = Neighbours("local", "me", "refund", row.args_digest, None, is_read=False, direct=True, now=_NOW, window=0)
         attempt = Attempt(ledger.owner_id, _NOW, None, request_open=True)
         sent = await ledger.record(lambda: dispatch_new(row, who, arguments, attempt))
         assert isinstance(sent, Dispatched)
@@ -181,7 +133,12 @@ def _sealed(ledger: Ledger, call_id: str, kind: Kind) -> Sealed:
 
 # The bare writer: one thread, one transaction for all that waits, nothing else.
 
-_Work = tuple[tuple[tuple[str, tuple[Any, ...]], ...], "asyncio.Future[None]"]
+_Statement: TypeAlias = tuple[str, tuple[Any, ...]]
+_Work: TypeAlias = tuple[tuple[_Statement, ...], "asyncio.Future[None]"]
+_SETTLE: Final = (
+    "UPDATE calls SET state = ?, outcome = ?, sent = ?, settled_at = ?, seq = ?, head = ? "
+    "WHERE call_id = ? AND generation = 1 AND state = 'dispatched'"
+)
 
 
 def _serve(path: Path, durability: str, queue: SimpleQueue[_Work | None], loop: asyncio.AbstractEventLoop) -> None:
@@ -192,6 +149,7 @@ def _serve(path: Path, durability: str, queue: SimpleQueue[_Work | None], loop: 
         try:
             while (more := queue.get_nowait()) is not None:
                 batch.append(more)
+            queue.put(None)  # the end was among them, and is for the outer loop
         except Empty:
             pass
         for statements, _ in batch:
@@ -204,41 +162,52 @@ def _serve(path: Path, durability: str, queue: SimpleQueue[_Work | None], loop: 
 
 def _tell(futures: list[asyncio.Future[None]]) -> None:
     for future in futures:
-        future.set_result(None)
+        if not future.done():  # else its caller was interrupted
+            future.set_result(None)
 
 
-async def _bare(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
+class _Rows:
+    """The statements and values that both references write."""
+
+    def __init__(self) -> None:
+        names = (*CALL, "call_id", "run_id", "head", "owner_id")
+        columns = ("run_id", "seq", "call_id", "tenant", "type", "at", "body", "prev", "hash")
+        self.insert_call = f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 (our own names)
+        self.insert_event = f"INSERT INTO events ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+        body = {"at": "2026-09-21T14:13:20.000000Z", "run_id": "call_" + "0" * 32, "seq": 1, **_EVENT}
+        self._body = json.dumps(body)
+        self._digest = link(b"", self._body.encode())
+        self._fixed = tuple(CALL.values())
+
+    def sent(self, name: str) -> tuple[_Statement, ...]:
+        """T1."""
+        digest = self._digest
+        event = (name, 1, name, "local", "dispatched", _NOW, self._body, digest, digest)
+        return (self.insert_event, event), (self.insert_call, (*self._fixed, name, name, digest, "own"))
+
+    def settled(self, name: str) -> tuple[_Statement, ...]:
+        """T2."""
+        digest = self._digest
+        event = (name, 2, name, "local", "settled", _NOW, self._body, digest, digest)
+        return (self.insert_event, event), (_SETTLE, ("settled", "success", "yes", _NOW, 2, digest, name))
+
+
+async def _bare(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> Cost:
     loop = asyncio.get_running_loop()
     queue: SimpleQueue[_Work | None] = SimpleQueue()
     thread = threading.Thread(target=_serve, args=(path, durability, queue, loop))
     thread.start()
-    names = (*CALL, "call_id", "run_id", "head", "owner_id")
-    insert_call = f"INSERT INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608
-    columns = ("run_id", "seq", "call_id", "tenant", "type", "at", "body", "prev", "hash")
-    insert_event = f"INSERT INTO events ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
-    settle_call = (
-        "UPDATE calls SET state = ?, outcome = ?, sent = ?, settled_at = ?, seq = ?, head = ? "
-        "WHERE call_id = ? AND generation = 1 AND state = 'dispatched'"
-    )
-    body = json.dumps({"at": "2026-09-21T14:13:20.000000Z", "run_id": "call_" + "0" * 32, "seq": 1, **_EVENT})
-    digest = link(b"", body.encode())
-    fixed = tuple(CALL.values())
+    rows = _Rows()
 
-    async def submit(*statements: tuple[str, tuple[Any, ...]]) -> None:
+    async def submit(statements: tuple[_Statement, ...]) -> None:
         future: asyncio.Future[None] = loop.create_future()
         queue.put((statements, future))
         await future
 
     async def call(n: int) -> None:
         name = f"call_{n:032x}"
-        await submit(
-            (insert_event, (name, 1, name, "local", "dispatched", _NOW, body, digest, digest)),
-            (insert_call, (*fixed, name, name, digest, "own")),
-        )
-        await submit(
-            (insert_event, (name, 2, name, "local", "settled", _NOW, body, digest, digest)),
-            (settle_call, ("settled", "success", "yes", _NOW, 2, digest, name)),
-        )
+        await submit(rows.sent(name))
+        await submit(rows.settled(name))
 
     try:
         return await _drive(call, concurrency, count)
@@ -247,25 +216,30 @@ async def _bare(path: Path, concurrency: int, count: int, durability: migrations
         await asyncio.to_thread(thread.join)
 
 
-def main() -> None:
-    """Measure and print a table, or JSON."""
-    parser = argparse.ArgumentParser(
-        prog="python -m counterfoil.ledger.measure", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--calls", type=int, default=4000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--durability", choices=("full", "normal"), default="full")
-    chosen = parser.parse_args()
-    figures = measure(chosen.calls, chosen.rounds, chosen.durability)
-    if chosen.json:
-        sys.stdout.write(json.dumps([asdict(figure) for figure in figures]) + "\n")
-        return
-    sys.stdout.write("calls/s at concurrency     bare   writer   of bare   governed   of bare\n")
-    for one in figures:
-        rates = f"{one.bare:6,.0f}   {one.writer:6,.0f}   {one.writer_ratio:7.2f}   {one.governed:8,.0f}"
-        sys.stdout.write(f"{one.concurrency:22d}   {rates}   {one.governed_ratio:7.2f}\n")
+# The naive way: every statement by itself through the asynchronous engine.
 
 
-if __name__ == "__main__":
-    main()
+async def _naive(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> Cost:
+    from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415 (slow to load; nothing else here needs it)
+
+    migrations.connect(path, now=_NOW, durability=durability).close()
+    engine = create_async_engine(f"sqlite+aiosqlite:///{path}", connect_args={"timeout": 60.0})
+    synchronous = "FULL" if durability == "full" else "NORMAL"
+    one_writer, rows = asyncio.Lock(), _Rows()
+
+    async def submit(statements: tuple[_Statement, ...]) -> None:
+        async with one_writer, engine.begin() as connection:
+            for text, values in statements:
+                await connection.exec_driver_sql(text, values)
+
+    async def call(n: int) -> None:
+        name = f"call_{n:032x}"
+        await submit(rows.sent(name))
+        await submit(rows.settled(name))
+
+    try:
+        async with engine.connect() as connection:
+            await connection.exec_driver_sql(f"PRAGMA synchronous={synchronous}")
+        return await _drive(call, concurrency, count)
+    finally:
+        await engine.dispose()

@@ -6,21 +6,26 @@ any time; whoever needs to know subscribes. What a call may do is policy's and t
 
 from __future__ import annotations
 
+import difflib
 from collections import OrderedDict
-from collections.abc import Callable, Container, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from .adapter import Adapter
 from .contract import Contract, ContractError
+from .index import Index
 from .policy import Policy
 from .principal import Principal
-from .search import Found, Index, View
+from .search import Found, View
 from .vocabulary import Effect, Visibility
 
 VIEWS: Final = 32
 """Kinds of callers whose view of the index is kept; one more costs a pass over the catalogue."""
+NEAREST_AMONG: Final = 200
+"""Names that a mistaken one is compared with, letter by letter."""
+NEAREST_LIKENESS: Final = 0.75
 
 
 class Sight(StrEnum):
@@ -58,11 +63,22 @@ def _can_be_seen(contract: Contract) -> bool:
 
 @dataclass(slots=True)
 class _Audience:
-    """One kind of caller: a principal that stands for it, the policy it was seen under, and its view."""
+    """One kind of caller: a principal that stands for it, the policy it was seen under, and what it sees.
+
+    `lists` has what it is shown as a list, base tools only or everything, until something changes.
+    """
 
     principal: Principal
     policy: Policy
-    view: View = field(repr=False)
+    seen: View = field(repr=False)
+    locked: View = field(repr=False)
+    lists: dict[bool, list[Contract]] = field(default_factory=dict[bool, list[Contract]], repr=False)
+
+    def changed(self, name: str, known: Sight) -> None:
+        """What it may know of one tool has perhaps become something else."""
+        (self.seen.show if known is Sight.SEEN else self.seen.hide)(name)
+        (self.locked.show if known is Sight.LOCKED else self.locked.hide)(name)
+        self.lists.clear()
 
 
 class Catalogue:
@@ -114,7 +130,7 @@ class Catalogue:
 
     def contracts(self) -> list[Contract]:
         """What unpinned calls take, by name."""
-        return [entry.contract for name in self.names() if (entry := self.get(name))]
+        return self._contracts(self.names())
 
     def subscribe(self, callback: Subscriber) -> Unsubscribe:
         """Have `callback(name)` called after each change of a tool; the answer ends it."""
@@ -129,26 +145,33 @@ class Catalogue:
 
     def listed(self, principal: Principal, policy: Policy, *, everything: bool) -> list[Contract]:
         """The tools to list, by name: seen ones of visibility `base`, with `everything` all seen ones."""
-        return [
-            contract
-            for contract in self.contracts()
-            if (everything or contract.gate.visibility is Visibility.BASE)
-            and sight(contract, principal, policy) is Sight.SEEN
-        ]
+        audience = self._audience(principal, policy)
+        if everything not in audience.lists:
+            contracts = self._contracts(sorted(audience.seen.names))
+            audience.lists[everything] = [
+                one for one in contracts if everything or one.gate.visibility is Visibility.BASE
+            ]
+        return audience.lists[everything]
 
-    def locked(self, principal: Principal, policy: Policy) -> list[Contract]:
-        """The tools that this principal lacks only a scope for, by name."""
-        return [one for one in self.contracts() if sight(one, principal, policy) is Sight.LOCKED]
+    def locked(self, query: str, principal: Principal, policy: Policy, limit: int) -> list[Contract]:
+        """Tools that this principal lacks only a scope for and whose names share a word with the query."""
+        return self._contracts(self._audience(principal, policy).locked.by_name(query, limit))
+
+    def nearest(self, name: str, principal: Principal, policy: Policy) -> str | None:
+        """The seen tool that somebody who wrote `name` may have meant; None if there is none like it."""
+        seen = self._audience(principal, policy).seen
+        among = sorted(seen.names) if len(seen.names) <= NEAREST_AMONG else seen.by_name(name, NEAREST_AMONG)
+        return next(iter(difflib.get_close_matches(name, among, n=1, cutoff=NEAREST_LIKENESS)), None)
 
     def search(
         self, query: str, principal: Principal, policy: Policy, category: str | None = None, limit: int = 5
     ) -> Found:
         """Search what this principal sees."""
-        return self._view(principal, policy).search(query, category, limit)
+        return self._audience(principal, policy).seen.search(query, category, limit)
 
     def categories(self, principal: Principal, policy: Policy) -> dict[str, int]:
         """The tags of the tools that this principal sees, with their numbers."""
-        return self._view(principal, policy).categories()
+        return self._audience(principal, policy).seen.categories()
 
     def check(self, besides: Container[str] = ()) -> list[str]:
         """What is missing, a sentence each: probes, compensations and previews that are named but not there.
@@ -177,24 +200,27 @@ class Catalogue:
     def _changed(self, name: str) -> None:
         self.revision += 1
         entry = self.get(name)
-        listable = entry is not None and _can_be_seen(entry.contract)
-        if entry and listable:
+        if entry and _can_be_seen(entry.contract):
             self._index.put(entry.contract)
         else:
             self._index.remove(name)
         for one in self._audiences.values():
-            seen = listable and self.sight(name, one.principal, one.policy) is Sight.SEEN
-            (one.view.show if seen else one.view.hide)(name)
+            one.changed(name, self.sight(name, one.principal, one.policy))
         for callback in tuple(self._subscribers.values()):
             callback(name)
 
-    def _view(self, principal: Principal, policy: Policy) -> View:
+    def _contracts(self, names: Iterable[str]) -> list[Contract]:
+        return [entry.contract for name in names if (entry := self.get(name))]
+
+    def _audience(self, principal: Principal, policy: Policy) -> _Audience:
         key = (policy, policy.audience(principal), principal.scopes)
         audience = self._audiences.get(key)
         if audience is None:
-            view = View(self._index, lambda name: self.sight(name, principal, policy) is Sight.SEEN)
-            audience = self._audiences[key] = _Audience(principal, policy, view)
+            known = {name: self.sight(name, principal, policy) for name in self._index.ids}
+            seen = View(self._index, lambda name: known[name] is Sight.SEEN)
+            locked = View(self._index, lambda name: known[name] is Sight.LOCKED)
+            audience = self._audiences[key] = _Audience(principal, policy, seen, locked)
             if len(self._audiences) > VIEWS:
                 self._audiences.popitem(last=False)
         self._audiences.move_to_end(key)
-        return audience.view
+        return audience

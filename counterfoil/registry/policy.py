@@ -109,7 +109,10 @@ class Policy:
 
     def hides(self, contract: Contract, principal: Principal) -> bool:
         """True if every call of this tool by this principal is denied, whatever the arguments."""
-        return self._mildest(contract, self._covering(contract, principal)).verdict is Verdict.DENY
+        covering = self._covering(contract, principal)
+        if not covering:
+            return self.defaults[contract.gate.effect] is Verdict.DENY
+        return self._mildest(contract, covering).verdict is Verdict.DENY
 
     def audience(self, principal: Principal) -> Hashable:
         """What of a principal can make a difference here: two with the same audience and scopes see the same."""

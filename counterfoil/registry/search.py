@@ -1,57 +1,37 @@
-"""The search over tools: one inverted index in memory, ranked by BM25F, kept up to date one tool at a time.
+"""The search over tools: BM25F over the index, computed for one kind of caller at a time.
 
 Everything that an answer shows (hits, scores, counts, what did not match) is computed over the tools of one `View`,
 so that a tool that its caller may not see leaves no trace in it. Who may see what is the catalogue's to say.
+A search's cost is bounded however large the catalogue is: rare words are followed to all of their tools, frequent
+ones only to the contenders that are left.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from heapq import nlargest
-from typing import Final, Literal
+from typing import Final
 
-from .contract import Contract
+from .index import K1, Index
 from .stemming import terms, words
-from .vocabulary import JsonObject, JsonValue
 
-Field = Literal["name", "tags", "description", "parameters"]
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """How much a field counts, how much its length takes away (BM25's b), and the length in terms that does not."""
-
-    boost: float
-    b: float
-    usual: float
-
-
-FIELDS: Final[Mapping[Field, Weight]] = {
-    "name": Weight(3.0, 0.3, 3.0),
-    "tags": Weight(1.5, 0.3, 2.0),
-    "description": Weight(1.0, 0.6, 20.0),
-    "parameters": Weight(0.5, 0.75, 20.0),
-}
-"""Usual lengths are fixed rather than averages over the catalogue: a score then depends on no tool that is not seen."""
-
-K1: Final = 1.2
 COMMON: Final = 0.2
 """A word in more than this part of the seen tools only adds to tools that a rarer word has found."""
 COMMON_MIN: Final = 200
 """A word in no more than this many tools is never common: it costs nothing to follow."""
+FOLLOWED: Final = 1_500
+"""After so many places in the index, less rare words count as common too."""
+CONTENDERS: Final = 200
+"""The best tools so far, to which common words add; far more than an answer can show."""
 QUERY_CHARS: Final = 20_000
 QUERY_TERMS: Final = 32
 """The rarest terms of a query that are followed."""
 UNMATCHED_MAX: Final = 20
 UNMATCHED_CHARS: Final = 40
-TEXT_CHARS: Final = 8_000
-"""Characters of one field of one tool that are indexed."""
-SCHEMA_NODES: Final = 400
-"""Parts of an input schema that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,81 +43,61 @@ class Found:
     unmatched: list[str] = field(default_factory=list[str])
 
 
-class Index:
-    """Terms to tools and back. A tool is its name; putting it again replaces it, and removing it leaves nothing."""
-
-    def __init__(self) -> None:
-        self.postings: dict[str, dict[str, float]] = {}
-        self.tagged: dict[str, set[str]] = {}
-        self._terms: dict[str, tuple[str, ...]] = {}
-        self._tags: dict[str, tuple[str, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self._terms)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._terms
-
-    @property
-    def names(self) -> AbstractSet[str]:
-        """All tools in it."""
-        return self._terms.keys()
-
-    def put(self, contract: Contract) -> None:
-        """Index a tool, in place of what was there under its name."""
-        self.remove(contract.name)
-        weights = _weights(contract)
-        for term, weight in weights.items():
-            self.postings.setdefault(term, {})[contract.name] = weight / (K1 + weight)
-        for tag in contract.text.tags:
-            self.tagged.setdefault(tag, set()).add(contract.name)
-        self._terms[contract.name] = tuple(weights)
-        self._tags[contract.name] = contract.text.tags
-
-    def remove(self, name: str) -> None:
-        """Forget a tool; nothing happens if it is not there."""
-        for term in self._terms.pop(name, ()):
-            del self.postings[term][name]
-            if not self.postings[term]:
-                del self.postings[term]
-        for tag in set(self._tags.pop(name, ())):
-            self.tagged[tag].discard(name)
-            if not self.tagged[tag]:
-                del self.tagged[tag]
-
-
 class View:
     """What one kind of caller sees of an index: the part that every answer is computed over."""
 
     def __init__(self, index: Index, may_see: Callable[[str], bool]) -> None:
         self._index = index
-        self._names = {name for name in index.names if may_see(name)}
+        self._numbers = {name: number for name, number in index.ids.items() if may_see(name)}
+        self._seen = set(self._numbers.values())
+        self._counts: dict[str, int] = {}
+        self._told_at = index.changes
+
+    @property
+    def names(self) -> AbstractSet[str]:
+        """The tools in it."""
+        return self._numbers.keys()
 
     def show(self, name: str) -> None:
-        """The caller may see this tool from now on."""
-        self._names.add(name)
+        """The caller may see this tool, which the index has, from now on."""
+        self.hide(name)
+        self._numbers[name] = self._index.ids[name]
+        self._seen.add(self._index.ids[name])
 
     def hide(self, name: str) -> None:
         """The caller may not see this tool, or it is gone."""
-        self._names.discard(name)
+        self._seen.discard(self._numbers.pop(name, -1))
+        self._counts.clear()
+        self._told_at = self._index.changes
 
     def categories(self) -> dict[str, int]:
         """Tags, sorted, with how many seen tools have them."""
-        counts = ((tag, len(names & self._names)) for tag, names in sorted(self._index.tagged.items()))
+        counts = ((tag, len(tools & self._seen)) for tag, tools in sorted(self._index.tagged.items()))
         return {tag: count for tag, count in counts if count}
 
     def search(self, query: str, category: str | None = None, limit: int = 5) -> Found:
         """Rank the seen tools, those with the tag `category` if one is given; without a query all of them, by name."""
         query = query[:QUERY_CHARS].strip()
-        allowed = self._names if category is None else self._names & self._index.tagged.get(category, set())
+        allowed = self._seen if category is None else self._seen & self._index.tagged.get(category, set())
         if not query:
-            browsed = sorted(allowed) if category is not None else []
+            browsed = sorted(map(self._index.names.__getitem__, allowed)) if category is not None else []
             return Found([(name, 0.0) for name in browsed[:limit]], max(len(browsed) - limit, 0))
         matched, unmatched = self._match(query)
-        scores = self._score(matched, allowed)
-        self._put_exact_first(query, scores, allowed)
-        hits = _best(scores, limit)
-        return Found(hits, len(scores) - len(hits), unmatched)
+        scores, dropped = self._score(matched, allowed)
+        exact = self._numbers.get(query.casefold().replace("-", "_").replace(" ", "_"))
+        if exact is not None and exact in allowed:
+            scores[exact] = max(scores.values(), default=0.0) + 1.0
+        hits = self._best(scores, limit)
+        return Found(hits, dropped + len(scores) - len(hits), unmatched)
+
+    def by_name(self, text: str, limit: int) -> list[str]:
+        """Seen tools whose names share a word with this text, those that share most, or the rarest, first."""
+        scores: defaultdict[int, float] = defaultdict(float)
+        for term in list(dict.fromkeys(terms(text[:QUERY_CHARS])))[:QUERY_TERMS]:
+            having = self._index.named.get(term, set()) & self._seen
+            for tool in having:
+                scores[tool] += math.log(1 + len(self._seen) / len(having))
+        return [name for name, _ in self._best(scores, limit)]
 
     def _match(self, query: str) -> tuple[list[tuple[int, str]], list[str]]:
         """The query's terms with the number of seen tools that have them, rarest first; and the words without any."""
@@ -157,47 +117,69 @@ class View:
         return rarest[:QUERY_TERMS], list(unmatched)[:UNMATCHED_MAX]
 
     def _count(self, term: str) -> int:
+        """How many seen tools have a term; counted once between two changes."""
         postings = self._index.postings.get(term)
         if not postings:
             return 0
-        if len(self._names) == len(self._index):
+        if self._sees_all(self._seen):
             return len(postings)
-        return sum(map(self._names.__contains__, postings))
+        if self._told_at != self._index.changes:  # somebody changed the index and told this view nothing
+            return sum(map(self._seen.__contains__, postings))
+        count = self._counts.get(term)
+        if count is None:
+            count = self._counts[term] = sum(map(self._seen.__contains__, postings))
+        return count
 
-    def _score(self, matched: Iterable[tuple[int, str]], allowed: AbstractSet[str]) -> dict[str, float]:
-        total = len(self._names)
-        common = max(COMMON * total, COMMON_MIN)
-        scores: dict[str, float] = {}
-        known = scores.get
+    def _score(self, matched: Sequence[tuple[int, str]], allowed: AbstractSet[int]) -> tuple[dict[int, float], int]:
+        """The scores of the tools that can still be shown, and how many were found beside them."""
+        common = max(COMMON * len(self._seen), COMMON_MIN)
+        scores: dict[int, float] = {}
+        followed = 0
+        for place, (count, term) in enumerate(matched):
+            if scores and count > COMMON_MIN and (count > common or followed > FOLLOWED):
+                return self._add_common(scores, matched[place:])
+            followed += count
+            weight, known = self._weight(count), scores.get
+            for tool, share in self._shares(term, allowed).items():
+                scores[tool] = known(tool, 0.0) + weight * share
+        return scores, 0
+
+    def _add_common(self, scores: dict[int, float], matched: Sequence[tuple[int, str]]) -> tuple[dict[int, float], int]:
+        found = len(scores)
+        if found > CONTENDERS:
+            least = sorted(scores.values())[-CONTENDERS]
+            scores = {tool: score for tool, score in scores.items() if score >= least}
         for count, term in matched:
-            postings = self._index.postings[term]
-            weight = math.log(1 + (total - count + 0.5) / (count + 0.5)) * (K1 + 1)
-            if count > common and scores:
-                share_of = postings.get
-                scores.update(
-                    {name: score + weight * share for name, score in scores.items() if (share := share_of(name))}
-                )
-            elif len(allowed) == len(self._index):
-                scores.update({name: known(name, 0.0) + weight * share for name, share in postings.items()})
-            else:
-                scores.update(
-                    {name: known(name, 0.0) + weight * share for name, share in postings.items() if name in allowed}
-                )
-        return scores
+            weight, share_of = self._weight(count), self._index.postings[term].get
+            for tool in scores:
+                if share := share_of(tool):
+                    scores[tool] += weight * share
+        return scores, found - len(scores)
 
-    def _put_exact_first(self, query: str, scores: dict[str, float], allowed: AbstractSet[str]) -> None:
-        name = query.casefold().replace("-", "_").replace(" ", "_")
-        if name in allowed:
-            scores[name] = max(scores.values(), default=0.0) + 1.0
+    def _shares(self, term: str, allowed: AbstractSet[int]) -> Mapping[int, float]:
+        """The allowed tools of a term, found from whichever side is shorter."""
+        postings = self._index.postings[term]
+        if self._sees_all(allowed):
+            return postings
+        if len(allowed) < len(postings):
+            share_of = postings.get
+            return {tool: share for tool in allowed if (share := share_of(tool))}
+        return {tool: share for tool, share in postings.items() if tool in allowed}
 
+    def _sees_all(self, allowed: AbstractSet[int]) -> bool:
+        return len(allowed) == len(self._index) and self._told_at == self._index.changes
 
-def _best(scores: Mapping[str, float], limit: int) -> list[tuple[str, float]]:
-    """The best ones, equals by name; found without sorting all."""
-    if limit < len(scores):
-        worst = nlargest(limit, scores.values())[-1] if limit else math.inf
-        scores = {name: score for name, score in scores.items() if score >= worst}
-    ranked = sorted(scores.items(), key=lambda hit: (-hit[1], hit[0]))
-    return [(name, round(score, 4)) for name, score in ranked[:limit]]
+    def _weight(self, count: int) -> float:
+        return math.log(1 + (len(self._seen) - count + 0.5) / (count + 0.5)) * (K1 + 1)
+
+    def _best(self, scores: Mapping[int, float], limit: int) -> list[tuple[str, float]]:
+        """The best ones, equals by name; found without sorting all."""
+        if limit < len(scores):
+            worst = nlargest(limit, scores.values())[-1] if limit else math.inf
+            scores = {tool: score for tool, score in scores.items() if score >= worst}
+        names = self._index.names
+        ranked = sorted((-score, names[tool]) for tool, score in scores.items())
+        return [(name, round(-score, 4)) for score, name in ranked[:limit]]
 
 
 def search(
@@ -205,46 +187,3 @@ def search(
 ) -> Found:
     """One search over what `may_see` lets through. Who searches often keeps the `View`."""
     return View(index, may_see).search(query, category, limit)
-
-
-def _weights(contract: Contract) -> dict[str, float]:
-    """Each term's weighted frequency over all fields, lengths taken into account."""
-    weights: defaultdict[str, float] = defaultdict(float)
-    for name, text in _texts(contract).items():
-        counts = Counter(terms(text[:TEXT_CHARS]))
-        rule = FIELDS[name]
-        length = 1 - rule.b + rule.b * counts.total() / rule.usual
-        for term, count in counts.items():
-            weights[term] += rule.boost * count / length
-    return dict(weights)
-
-
-def _texts(contract: Contract) -> dict[Field, str]:
-    text = contract.text
-    title = "" if text.title == contract.name else f"{text.title}\n"
-    return {
-        "name": contract.name,
-        "tags": "\n".join(text.tags),
-        "description": title + text.description,
-        "parameters": "\n".join(_parameters(contract.schemas.input)),
-    }
-
-
-def _parameters(schema: JsonObject) -> Iterator[str]:
-    """Names and descriptions of all properties, at any depth."""
-    waiting: list[JsonValue] = [schema]
-    for _ in range(SCHEMA_NODES):
-        if not waiting:
-            return
-        node = waiting.pop()
-        if isinstance(node, list):
-            waiting.extend(node)
-        if not isinstance(node, dict):
-            continue
-        description, properties = node.get("description"), node.get("properties")
-        if isinstance(description, str):
-            yield description
-        if isinstance(properties, dict):
-            yield from properties
-            waiting.extend(properties.values())
-        waiting.extend(node[word] for word in ("items", "anyOf", "oneOf", "allOf", "$defs") if word in node)

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 TERM_MAX = 40
@@ -42,11 +43,9 @@ _ENDINGS: Final = (
 )  # fmt: skip
 
 
-def terms(text: str) -> Iterator[str]:
+def terms(text: str) -> list[str]:
     """The terms of a text in their order, stop words left out."""
-    for run in _runs(text):
-        for _, found in _cut(run):
-            yield from found
+    return list(chain.from_iterable(map(_terms_of, _runs(text))))
 
 
 def words(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -72,15 +71,16 @@ def stem(word: str) -> str:
 
 
 def _runs(text: str) -> list[str]:
-    return _RUN.findall(unicodedata.normalize("NFKC", text))
-
-
-def _cut(run: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return _cut_short(run[:RUN_MAX])
+    return [run[:RUN_MAX] for run in _RUN.findall(unicodedata.normalize("NFKC", text))]
 
 
 @lru_cache(maxsize=20_000)
-def _cut_short(run: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _terms_of(run: str) -> tuple[str, ...]:
+    return tuple(term for _, found in _cut(run) for term in found)
+
+
+@lru_cache(maxsize=20_000)
+def _cut(run: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if _UNSPACED.search(run):
         return ((run[:TERM_MAX], _pairs(run)),)
     pieces = (piece.casefold()[:TERM_MAX] for piece in _PIECE.findall(run))

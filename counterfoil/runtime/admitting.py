@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -98,13 +97,8 @@ class Admission:
         return entry
 
     def _unknown(self, request: CallRequest) -> Exception:
-        seen = [
-            name
-            for name in self.catalogue.names()
-            if self.catalogue.sight(name, request.principal, self.policy) is Sight.SEEN
-        ]
-        nearest = difflib.get_close_matches(request.tool, seen, n=1, cutoff=0.75)
-        hint = f" Did you mean {nearest[0]}?" if nearest else ""
+        nearest = self.catalogue.nearest(request.tool, request.principal, self.policy)
+        hint = f" Did you mean {nearest}?" if nearest else ""
         return refuse(
             ErrorCode.UNKNOWN_TOOL,
             f"There is no tool {request.tool[:64]!r}.{hint} Use tool_search to find tools.",

@@ -5,7 +5,6 @@ Policy and catalogue decide; this only brings their answers into the shapes that
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,9 +50,7 @@ class Shelf:
         """Tools by exact names, by words, or all of one category."""
         if names:
             return self._named(principal, names)
-        if not query:
-            return self._category(principal, category, limit)
-        found = self.catalogue.search(query, principal, self.policy, category, limit)
+        found = self.catalogue.search(query or "", principal, self.policy, category, limit)
         contracts = [(self.catalogue.get(name), score) for name, score in found.hits]
         hits = [Hit(entry.contract, score) for entry, score in contracts if entry is not None]
         return Found((*hits, *self._locked(principal, query, limit - len(hits))), found.more, tuple(found.unmatched))
@@ -118,25 +115,9 @@ class Shelf:
             hits.append(Hit(entry.contract, 1.0, tuple(principal.missing(entry.contract.gate.scopes))))
         return Found(tuple(hits), 0, tuple(unmatched))
 
-    def _category(self, principal: Principal, category: str | None, limit: int) -> Found:
-        found = [
-            contract
-            for contract in self.catalogue.contracts()
-            if category in contract.text.tags
-            and self.catalogue.sight(contract.name, principal, self.policy) is Sight.SEEN
-        ]
-        return Found(tuple(Hit(contract, 0.0) for contract in found[:limit]), max(0, len(found) - limit))
-
-    def _locked(self, principal: Principal, query: str, room: int) -> list[Hit]:
-        """Tools that fail only by scope, by name alone: where the configuration shows them, and only close names."""
-        if not self.show_locked or room <= 0:
+    def _locked(self, principal: Principal, query: str | None, room: int) -> list[Hit]:
+        """Tools that fail only by scope, by words of their names alone: where the configuration shows them."""
+        if not self.show_locked or not query or room <= 0:
             return []
-        words = query.lower().split()
-        locked = self.catalogue.locked(principal, self.policy)
-        fitting = [
-            contract
-            for contract in locked
-            if difflib.get_close_matches(contract.name, ["_".join(words)], cutoff=0.6)
-            or any(word in contract.name.split("_") for word in words)
-        ]
-        return [Hit(contract, 0.0, tuple(principal.missing(contract.gate.scopes))) for contract in fitting[:room]]
+        locked = self.catalogue.locked(query, principal, self.policy, room)
+        return [Hit(contract, 0.0, tuple(principal.missing(contract.gate.scopes))) for contract in locked]

@@ -23,7 +23,7 @@ from counterfoil.ledger.dispatching import Dispatched, dispatch_new, dispatch_qu
 from counterfoil.ledger.recovering import attempt_again, claim
 from counterfoil.ledger.settling import Settled, observe
 
-from .base import BUDGET, SECOND, Base
+from .base import MOST, SECOND, Base
 from .book import RETENTION, first_row, neighbours, proposal
 from .model import Ask, Crossing, Proposal, Standing, Stop
 from .world import TOOLS, Answer, Handler
@@ -241,7 +241,7 @@ class Asking(Base):
         if bound is not None and bound.call_id != call.call_id:
             return [Stop("conflict", frozenset({bound.call_id}))]
         stops = self.model.neighbours(call.tool, call.subject, call.resources, mine=call.call_id)
-        if not stops and charge and not call.charged and self.model.used + 1 > BUDGET.limit:
+        if not stops and charge and not call.charged and self.model.used + 1 > MOST:
             return [Stop("over_budget", nobody)]
         return stops
 

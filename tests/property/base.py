@@ -24,7 +24,8 @@ from .model import Ask, Crossing, Model, Standing, Stop
 from .world import FarSide, Handler
 
 SECOND: Final = 1_000_000
-BUDGET: Final = Charge("tenant:t", "calls", 0, 1, 6, None)
+MOST: Final = 6
+BUDGET: Final = Charge("tenant:t", "calls", 0, 1, MOST, None)
 
 
 class Base:
@@ -33,7 +34,7 @@ class Base:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.book = Book(self.folder / "ledger.db")
-        self.model = Model(now=1_790_000_000_000_000, limit=BUDGET.limit)
+        self.model = Model(now=1_790_000_000_000_000, limit=MOST)
         self.far_side = FarSide()
         self.twice = False
         self._made = 0

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil.registry.contract import Contract, Gate, Schemas, Text
-from counterfoil.registry.search import COMMON_MIN, UNMATCHED_MAX, Index, View, search
+from counterfoil.registry.index import Index
+from counterfoil.registry.search import COMMON_MIN, CONTENDERS, FOLLOWED, UNMATCHED_MAX, View, search
 from counterfoil.registry.stemming import stem, terms
 from counterfoil.registry.vocabulary import Effect, JsonObject, JsonValue
 
@@ -187,6 +188,10 @@ class TestOddQueries:
         assert search(index(), query, lambda _: True) == search(index(), query, lambda _: True)
 
 
+def shares(built: Index) -> dict[str, dict[str, float]]:
+    return {term: {built.names[tool]: share for tool, share in at.items()} for term, at in built.postings.items()}
+
+
 class TestChanges:
     def test_putting_a_tool_again_replaces_it(self) -> None:
         built = index(tool("a", "parcel", ("mail",)))
@@ -202,7 +207,7 @@ class TestChanges:
         for contract in SHOP:
             built.remove(contract.name)
             built.remove(contract.name)
-        assert (len(built), built.postings, built.tagged) == (0, {}, {})
+        assert (len(built), built.names, built.postings, built.named, built.tagged) == (0, {}, {}, {}, {})
 
     @settings(deadline=None)
     @given(st.lists(st.tuples(st.sampled_from(SHOP), st.booleans()), max_size=12))
@@ -218,7 +223,7 @@ class TestChanges:
         fresh = Index()
         for contract in kept.values():
             fresh.put(contract)
-        assert built.postings == fresh.postings
+        assert shares(built) == shares(fresh)
         for query in ("refund order", "city", "message parcel"):
             assert search(built, query, lambda _: True) == search(fresh, query, lambda _: True)
 
@@ -230,3 +235,36 @@ class TestChanges:
         contract = Contract("t", Text("t", "word " * 1_000_000), Schemas(schema), Gate(Effect.READ))
         built = index(contract)
         assert search(built, "word", lambda _: True).hits[0][0] == "t"
+
+
+class TestBounds:
+    def test_a_number_is_never_given_twice_so_a_view_that_was_not_told_shows_nobody_else(self) -> None:
+        built = index(tool("a", "parcel"))
+        view = View(built, lambda _: True)
+        built.remove("a")
+        built.put(tool("b", "parcel"))
+        assert view.search("parcel").hits == []
+
+    def test_counts_follow_every_change_of_what_is_seen(self) -> None:
+        built = index(*(tool(f"t{n}", "parcel") for n in range(4)))
+        view = View(built, lambda name: name != "t3")
+        assert (len(view.search("parcel", limit=1).hits), view.search("parcel", limit=1).more) == (1, 2)
+        view.hide("t0")
+        assert view.search("parcel", limit=1).more == 1
+        built.put(tool("t9", "parcel"))
+        view.show("t9")
+        assert view.search("parcel", limit=1).more == 2
+
+    def test_the_best_of_a_large_catalogue_are_found_although_not_every_word_is_followed(self) -> None:
+        parts = [f"w{chr(97 + n)}" for n in range(10)]
+        crowd = [tool(f"t{n:04}", " ".join(parts[n % 10 : n % 10 + 2])) for n in range(4 * FOLLOWED)]
+        built = index(*crowd, tool("wa_wb_wc", "whole"))
+        found = search(built, "wa wb wc", lambda _: True, limit=3)
+        assert found.hits[0][0] == "wa_wb_wc"
+        assert found.more > CONTENDERS
+
+    def test_names_that_share_words_come_rarest_word_first(self) -> None:
+        view = View(index(), lambda name: name != "mail_send")
+        assert view.by_name("refunded orders", 5) == ["orders_refund", "orders_get"]
+        assert view.by_name("send", 5) == []
+        assert view.by_name("shipment", 5) == []

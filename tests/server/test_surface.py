@@ -331,6 +331,7 @@ async def test_a_changed_catalogue_is_announced_to_a_modern_subscription(desk: k
 
 async def test_a_key_that_is_too_long_is_refused_before_anything_is_asked(desk: kit.Desk) -> None:
     async with talking(kit.surface(desk)) as client:
-        answer = shown(await within(client.call_tool("echo", {}, meta={"counterfoil/idempotency_key": "k" * 201})))
+        meta: Any = {"counterfoil/idempotency_key": "k" * 201}
+        answer = shown(await within(client.call_tool("echo", {}, meta=meta)))
     assert (answer["error"]["code"], answer["state"], desk.requests) == ("invalid_arguments", "refused", [])
     assert answer["error"]["details"]["path"] == "/_meta/counterfoil~1idempotency_key"

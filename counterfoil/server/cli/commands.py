@@ -11,7 +11,19 @@ from typing import Annotated
 
 import typer
 
-from . import approvals, calls, checks, examination, initialise, later, ledger_commands, playing, policy, tools
+from . import (
+    approvals,
+    benching,
+    calls,
+    checks,
+    examination,
+    initialise,
+    later,
+    ledger_commands,
+    playing,
+    policy,
+    tools,
+)
 from .calls import Resolution, Then
 from .clients import ALL, CLIENTS, Transport
 from .exits import Exit, usage
@@ -118,6 +130,24 @@ def doctor(
 def check(context: typer.Context) -> int:
     """Check configuration, tools and policy."""
     return checks.check(context.obj)
+
+
+@app.command(epilog=example("counterfoil bench --quick"))
+def bench(
+    context: typer.Context,
+    *,
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")] = None,
+    rounds: Annotated[int | None, typer.Option(metavar="N", min=1, help="So many rounds of everything.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="See that it works; the figures are rough.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="End with 1 where a target is missed.")] = False,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the ratios.")] = None,
+    search_data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also judge the search by the labelled queries in this folder.")
+    ] = None,
+) -> int:
+    """Measure how fast this is, each figure beside its reference."""
+    options = benching.Options(tuple(only or ()), rounds, quick, strict, svg, search_data)
+    return benching.bench(context.obj, options)
 
 
 @app.command(epilog=example("""counterfoil call shop_order '{"order_id": "ord_1"}'"""))

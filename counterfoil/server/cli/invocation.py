@@ -10,7 +10,7 @@ from .exits import usage
 
 END_OF_OPTIONS = "--"
 _SHOWN = 80
-_TAKE_A_FILE = frozenset({("demo",), ("ledger", "backup"), ("ledger", "verify")})
+_TAKE_A_FILE = frozenset({("bench",), ("demo",), ("ledger", "backup"), ("ledger", "verify")})
 
 
 @dataclass(frozen=True, slots=True)
