@@ -148,6 +148,10 @@ class Contract:
         if not callable(self.gate.resources):
             _check_templates(self.name, self.gate.resources, self.schemas.input)
 
+    def __hash__(self) -> int:
+        """By name and version: its schemas are dicts, which have none."""
+        return hash((self.name, self.version))
+
     @cached_property
     def recovery_class(self) -> RecoveryClass:
         """Section 4's order, as far as the contract alone decides it."""

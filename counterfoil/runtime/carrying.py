@@ -132,7 +132,7 @@ class Carrier:
                 if error.reason in GONE:
                     raise
                 case.waits_for_ledger = True
-                case.nudged.set()
+                case.nudge()
                 log.warning("cannot record the outcome of %s yet (%s); keeping it", case.call_id, error.reason)
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
