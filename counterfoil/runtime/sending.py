@@ -251,11 +251,12 @@ class Sender:
         """Wait, but give the case its row when its caller leaves with an answer, and give up when nobody waits."""
         if case.row is not None:
             return await wait
-        waiting = asyncio.ensure_future(wait)
+        waiting: asyncio.Future[T] = asyncio.ensure_future(wait)
         try:
             while not waiting.done():
                 await self._keep_or_give_up(case)
-                await asyncio.wait({waiting, case.nudged}, return_when=asyncio.FIRST_COMPLETED)
+                either: set[asyncio.Future[Any]] = {waiting, case.nudged}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 case.heard()
             return waiting.result()
         except BaseException:
