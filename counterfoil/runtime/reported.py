@@ -83,7 +83,7 @@ def _object(part: str, value: object) -> JsonObject:
     if not isinstance(value, dict):
         raise ForeignReportError(f"its {part} is {type(value).__name__}; expected a dict")
     members = cast("JsonObject", value)
-    if type(value) is dict and not members:
+    if type(members) is dict and not members:
         return members
     try:
         canonical(storable(members))
