@@ -46,6 +46,10 @@ class CannotRecordError(LedgerError):
         self.reason = reason
 
 
+class CannotReadError(LedgerError):
+    """A question got no answer: the file is not there, is locked, or cannot be read now."""
+
+
 class LedgerLockedError(LedgerError):
     """The file stayed locked while the ledger was opened."""
 

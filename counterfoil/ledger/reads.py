@@ -6,12 +6,15 @@ Belongs to the event loop that uses it first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
+from .errors import CannotReadError
 from .sql import Fact, Sql
 
 if TYPE_CHECKING:
@@ -36,16 +39,25 @@ class Reads:
     @overload
     async def fetch(self, statement: ClauseElement, **params: Any) -> list[Row[Any]]: ...  # noqa: ANN401
     async def fetch(self, statement: Sql[R] | ClauseElement, **params: Any) -> list[R] | list[Row[Any]]:
-        """All rows of one statement."""
-        async with self._connect().connect() as connection:
+        """All rows of one statement.
+
+        Raises:
+            CannotReadError: the file cannot be read now.
+        """
+        async with self._connection() as connection:
             if isinstance(statement, Sql):
                 return await _rows(connection, statement, params)
             return list((await connection.execute(cast("Any", statement), params)).all())
 
     async def look(self, make: Callable[[], Fact[T]]) -> T:
-        """Carry out a fact that only reads; all it sees is of one moment."""
+        """Carry out a fact that only reads; all it sees is of one moment.
+
+        Raises:
+            CannotReadError: the file cannot be read now.
+            Exception: whatever the fact raised.
+        """
         fact = make()
-        async with self._connect().connect() as connection:
+        async with self._connection() as connection:
             await connection.exec_driver_sql("BEGIN")
             try:
                 sql, params = next(fact)
@@ -73,6 +85,14 @@ class Reads:
         if self._engine is not None:
             await self._engine.dispose()
             self._engine = None
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[AsyncConnection]:
+        try:
+            async with self._connect().connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise CannotReadError(f"cannot read: {error.orig}") from error
 
     def _connect(self) -> AsyncEngine:
         if self._engine is None:

@@ -17,7 +17,7 @@ from typing import Final
 
 from ..canonical import JsonValue, canonical
 from ..secret_names import is_secret_name
-from .shapes import SHAPES, is_random
+from .shapes import SHAPES, is_random, may_hold_secret
 from .storable import DEPTH, storable, storable_leaf, storable_text
 
 LIMIT_BYTES: Final = 4096
@@ -45,9 +45,10 @@ def project(
 def redact_text(text: str, limit: int = TEXT_LIMIT) -> str:
     """A message without secrets and control characters, at most `limit` characters long."""
     seen = storable_text(text[: limit + _LOOK_AHEAD])
-    for shape in SHAPES:
-        seen = shape.sub(lambda _: "[redacted]", seen)
-    seen = _RUN.sub(lambda run: "[redacted]" if is_random(run[0]) else run[0], seen)
+    if may_hold_secret(seen):
+        for shape in SHAPES:
+            seen = shape.sub(lambda _: "[redacted]", seen)
+        seen = _RUN.sub(lambda run: "[redacted]" if is_random(run[0]) else run[0], seen)
     seen = _CONTROL.sub("", seen)
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
 
@@ -143,6 +144,9 @@ class _Projector:
         return {"redacted": True, "length": len(data), "commit": self._commit(data)}
 
     def _inline(self, text: str) -> str:
+        if not may_hold_secret(text):
+            return text
+
         def hide(found: re.Match[str]) -> str:
             return f"[redacted:{len(found[0])}:{self._commit(found[0].encode())}]"
 
@@ -156,6 +160,8 @@ class _Projector:
 
 def _is_secret(text: str) -> bool:
     """Whether the whole text is one secret."""
+    if not may_hold_secret(text):
+        return False
     trimmed = text.strip()
     if any(shape.fullmatch(trimmed) for shape in SHAPES):
         return True

@@ -36,7 +36,18 @@ SHAPES: Final = tuple(
         ),
     )
 )
+_SIGNS: Final = re.compile(
+    r"-----BEGIN|eyJ|A[KSBC][IC]A|gh[pousr]_|github_pat_|glpat-|xox|xapp-|AIza|[sr]k[_-]|bearer|basic|://|"
+    r"passw|pwd|secret|token|api[_-]?key|access[_-]?key|[a-z0-9+/_=-]{32}",
+    re.IGNORECASE,
+)
+"""A part of everything that a shape or a random run can be; most texts have none, and one look is enough."""
 _LEAST_BITS: Final = 3.6  # of entropy in each character: 32 random base64 characters have about 4.4, words below 3.5
+
+
+def may_hold_secret(text: str) -> bool:
+    """False where no shape, and no run that could be random, is in the text."""
+    return _SIGNS.search(text) is not None
 
 
 def is_random(run: str) -> bool:

@@ -268,7 +268,7 @@ class Ledger:
 
         To be called several times a lease. Returns the owners that were declared by this call.
         """
-        others = [owner for owner in await self.reads.look(owners.living) if owner.owner_id != self.owner_id]
+        others = [owner for owner in await self.record(owners.living) if owner.owner_id != self.owner_id]
         gone = dict(self.watch.look([(owner.owner_id, owner.beat) for owner in others], monotonic_now))
         gone.update({owner.owner_id: owner.beat for owner in others if self.presence.is_dead(owner.owner_id)})
         declared: list[str] = []

@@ -83,8 +83,8 @@ class Adapter(Protocol):
         """True if an attempt occupies a worker thread until it really ends; such a handler cannot be interrupted."""
         ...
 
-    async def ready(self) -> None:
-        """Connect, start, resolve credentials.
+    def ready(self) -> Awaitable[None] | None:
+        """Connect, start, resolve credentials: what is to be awaited for that, None if nothing is.
 
         Raises:
             NotReadyError: it cannot be used now.

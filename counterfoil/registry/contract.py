@@ -14,6 +14,8 @@ from functools import cached_property
 from typing import Any, cast
 
 from ..canonical import canonical, sha256_hex
+from .arguments import ArgumentSchema, argument_schema
+from .schema import Validator, compile_schema
 from .secret_places import names_secret, places, secret_texts
 from .template import SHARED, fault_of, placeholders, render_key
 from .vocabulary import Assurance, Effect, Idempotency, JsonObject, RecoveryClass, Visibility
@@ -147,6 +149,28 @@ class Contract:
                                 "'operator' or 'second_person'")  # fmt: skip
         if not callable(self.gate.resources):
             _check_templates(self.name, self.gate.resources, self.schemas.input)
+
+    def __hash__(self) -> int:
+        """By name and version: its schemas are dicts, which have none."""
+        return hash((self.name, self.version))
+
+    @cached_property
+    def takes(self) -> ArgumentSchema:
+        """Its input schema, closed and compiled.
+
+        Raises:
+            SchemaError: the schema cannot be used.
+        """
+        return argument_schema(self.schemas.input)
+
+    @cached_property
+    def gives(self) -> Validator | None:
+        """Its output schema, compiled; None if it has none.
+
+        Raises:
+            SchemaError: the schema cannot be used.
+        """
+        return None if self.schemas.output is None else compile_schema(self.schemas.output)
 
     @cached_property
     def recovery_class(self) -> RecoveryClass:

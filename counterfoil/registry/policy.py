@@ -6,9 +6,10 @@ Every decision carries its reason. Holding people to a decision, asking them and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property, lru_cache
 from typing import Final
 
 from .budgets import ReadyLimit
@@ -24,6 +25,8 @@ SAFE_DEFAULTS: Final[Mapping[Effect, Verdict]] = {
     Effect.WRITE: Verdict.APPROVE,
     Effect.DESTRUCTIVE: Verdict.APPROVE,
 }
+READINGS: Final = 20_000
+"""Tools, each with a kind of caller, whose rules are kept found; one more is looked up again."""
 _DECIDER: Final[Mapping[Assurance, str]] = {
     Assurance.CLIENT: "the user at the client",
     Assurance.OPERATOR: "an operator",
@@ -57,6 +60,15 @@ class Decision:
     over_mcp: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What the rules say of one tool to one kind of caller; `certain` is the verdict where no condition decides."""
+
+    covering: tuple[ReadyRule, ...]
+    mildest: Decision
+    certain: Decision | None
+
+
 @dataclass(frozen=True, eq=False)
 class Policy:
     """All rules and the verdicts by effect where no rule says otherwise; an absent effect has its safe default.
@@ -69,56 +81,53 @@ class Policy:
     defaults: Mapping[Effect, Verdict] = field(default_factory=lambda: SAFE_DEFAULTS)
     ready: tuple[ReadyRule, ...] = field(init=False, repr=False)
     limited: tuple[ReadyRule, ...] = field(init=False, repr=False)
+    _read: Callable[[Contract, str | None, str | None], _Reading] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_unique(self.rules)
         object.__setattr__(self, "ready", tuple(map(ReadyRule.of, self.rules)))
         object.__setattr__(self, "limited", tuple(one for one in self.ready if one.limit is not None))
         object.__setattr__(self, "defaults", {**SAFE_DEFAULTS, **self.defaults})
+        object.__setattr__(self, "_read", lru_cache(READINGS)(self._reading))
 
     def decide(
         self, contract: Contract, arguments: JsonObject, principal: Principal, beyond: Collection[str] = ()
     ) -> Decision:
         """The verdict on one call with validated arguments; `beyond` are the rules whose limit it would exceed."""
-        covering = self._covering(contract, principal)
+        reading = self._of(contract, principal)
+        if reading.certain is not None:
+            return reading.certain
         matching = [
             one.rule
-            for one in covering
+            for one in reading.covering
             if (one.limit is None or one.rule.id in beyond or not one.limit.is_sure(arguments)) and one.holds(arguments)
         ]
         return self.resolve(contract, matching)
 
     def counting(self, contract: Contract, arguments: JsonObject, principal: Principal) -> list[ReadyLimit]:
         """The limits that count this call."""
-        return [
-            one.limit
-            for one in self.limited
-            if one.limit is not None and one.covers(contract, principal) and one.holds(arguments)
-        ]
+        if not self.limited:
+            return []
+        covering = self._of(contract, principal).covering
+        return [one.limit for one in covering if one.limit is not None and one.holds(arguments)]
 
     def standing(self, contract: Contract, principal: Principal) -> Standing:
         """What is known without arguments: `depends` where a condition decides."""
-        covering = self._covering(contract, principal)
-        mildest = self._mildest(contract, covering)
-        if mildest.verdict is Verdict.DENY:
+        reading = self._of(contract, principal)
+        if reading.mildest.verdict is Verdict.DENY:
             return Standing.DENIED
-        strictest = self._strictest(contract, covering)
-        if (mildest.verdict, mildest.assurance) != (strictest.verdict, strictest.assurance):
+        strictest = self._strictest(contract, reading.covering)
+        if (reading.mildest.verdict, reading.mildest.assurance) != (strictest.verdict, strictest.assurance):
             return Standing.DEPENDS
-        return Standing(mildest.assurance)
+        return Standing(reading.mildest.assurance)
 
     def hides(self, contract: Contract, principal: Principal) -> bool:
         """True if every call of this tool by this principal is denied, whatever the arguments."""
-        covering = self._covering(contract, principal)
-        if not covering:
-            return self.defaults[contract.gate.effect] is Verdict.DENY
-        return self._mildest(contract, covering).verdict is Verdict.DENY
+        return self._of(contract, principal).mildest.verdict is Verdict.DENY
 
     def audience(self, principal: Principal) -> Hashable:
         """What of a principal can make a difference here: two with the same audience and scopes see the same."""
-        tenant = principal.tenant if any(rule.tenant is not None for rule in self.rules) else None
-        subject = principal.subject if any(rule.subject is not None for rule in self.rules) else None
-        return tenant, subject
+        return self._whose(principal)
 
     def resolve(self, contract: Contract, matching: Sequence[Rule]) -> Decision:
         """The verdict that follows from these matching rules."""
@@ -135,8 +144,25 @@ class Policy:
         over_mcp = bool(deciding) and all(rule.over_mcp for rule in deciding)
         return Decision(Verdict.APPROVE, strictest.assurance, strictest.rule_id, strictest.reason, approvers, over_mcp)
 
-    def _covering(self, contract: Contract, principal: Principal) -> list[ReadyRule]:
-        return [one for one in self.ready if one.covers(contract, principal)]
+    def _of(self, contract: Contract, principal: Principal) -> _Reading:
+        return self._read(contract, *self._whose(principal))
+
+    def _whose(self, principal: Principal) -> tuple[str | None, str | None]:
+        return principal.tenant if self._by_tenant else None, principal.subject if self._by_subject else None
+
+    @cached_property
+    def _by_tenant(self) -> bool:
+        return any(rule.tenant is not None for rule in self.rules)
+
+    @cached_property
+    def _by_subject(self) -> bool:
+        return any(rule.subject is not None for rule in self.rules)
+
+    def _reading(self, contract: Contract, tenant: str | None, subject: str | None) -> _Reading:
+        covering = tuple(one for one in self.ready if one.covers(contract, tenant, subject))
+        mildest = self._mildest(contract, covering)
+        certain = all(one.is_certain for one in covering)
+        return _Reading(covering, mildest, mildest if certain else None)
 
     def _mildest(self, contract: Contract, covering: Sequence[ReadyRule]) -> Decision:
         """The best that any arguments could get."""

@@ -114,7 +114,7 @@ def _rule(
 
 
 def _matches(ready: ReadyRule, contract: Contract, arguments: JsonObject | None, principal: Principal) -> bool | None:
-    if not ready.covers(contract, principal):
+    if not ready.covers(contract, principal.tenant, principal.subject):
         return False
     if arguments is None:
         return None if ready.conditions else True

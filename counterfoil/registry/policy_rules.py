@@ -15,7 +15,6 @@ from typing import Final, NoReturn
 from .budgets import ReadyLimit, RuleLimit
 from .contract import Contract
 from .predicates import Predicate, PredicateError, predicate
-from .principal import Principal
 from .vocabulary import Assurance, Effect, JsonObject, Verdict
 
 DEFAULT_ASSURANCE: Final[Mapping[Effect, Assurance]] = {
@@ -120,12 +119,12 @@ class ReadyRule:
             and (rule.upstream is None or rule.upstream == contract.upstream)
         )
 
-    def covers(self, contract: Contract, principal: Principal) -> bool:
-        """True if the rule matches calls of this tool by this principal, conditions aside."""
+    def covers(self, contract: Contract, tenant: str | None, subject: str | None) -> bool:
+        """True if the rule matches calls of this tool by this subject of this tenant, conditions aside."""
         rule = self.rule
         return (
-            (rule.tenant is None or rule.tenant == principal.tenant)
-            and (rule.subject is None or rule.subject == principal.subject)
+            (rule.tenant is None or rule.tenant == tenant)
+            and (rule.subject is None or rule.subject == subject)
             and self.covers_tool(contract)
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..registry.arguments import InvalidArgumentsError, effective
+from ..registry.arguments import InvalidArgumentsError
 from ..registry.catalogue import Catalogue, Entry, Sight
 from ..registry.contract import Contract, ContractError
 from ..registry.policy import Decision, Policy
@@ -53,9 +53,7 @@ class Admission:
         if not request.dry_run:
             self._check_digest(entry, request)
         try:
-            arguments = effective(
-                entry.contract.schemas.input, request.arguments, conceal=entry.contract.gate.sensitive
-            )
+            arguments = entry.contract.takes.effective(request.arguments, conceal=entry.contract.gate.sensitive)
         except InvalidArgumentsError as error:
             raise refuse(
                 ErrorCode.INVALID_ARGUMENTS,

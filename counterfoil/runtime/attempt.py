@@ -43,43 +43,55 @@ class Crossing:
 
 
 class Running:
-    """A handler under way."""
+    """A handler under way. `over` is done once its outcome can be told, however it came to that."""
 
     def __init__(self, crossing: Crossing) -> None:
         self._crossing = crossing
-        self._stopped = asyncio.Event()
+        self._stopped = False
+        loop = asyncio.get_running_loop()
+        self.over: asyncio.Future[None] = loop.create_future()
+        self._deadline = loop.call_later(crossing.timeout_s, self._end)
         self.task = asyncio.create_task(
             crossing.adapter.invoke(crossing.arguments, crossing.call, crossing.extra),
             name=("thread:" if crossing.adapter.blocking else ON_THE_LOOP) + crossing.contract.name,
         )
+        self.task.add_done_callback(self._end)
 
     def stop_read(self) -> None:
         """Cancel a read whose answer nobody wants any more; a blocking one can only be left to itself."""
-        self._stopped.set()
-        if not self._crossing.adapter.blocking:
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._crossing.adapter.blocking:
+            self._end()
+        elif not self.over.done():
+            self._deadline.cancel()
+            self._deadline = asyncio.get_running_loop().call_later(STOP_S, self._end)
             self.task.cancel()
 
     async def outcome(self) -> Outcome[Any]:
         """The outcome, at the deadline at the latest."""
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        waiting: set[asyncio.Future[Any]] = {self.task, stopped}
-        await asyncio.wait(waiting, timeout=self._crossing.timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if self._stopped.is_set() and self._crossing.adapter.blocking and not self.task.done():
-            return self._given_up("cancelled")
-        if self._stopped.is_set():
-            await asyncio.wait({self.task}, timeout=STOP_S)
-        if not self.task.done():
-            if not self._crossing.adapter.blocking:
-                self.task.cancel()
-            return timed_out(self._crossing.contract, self._crossing.timeout_s)
-        return self.ended()
+        await self.over
+        if self.task.done():
+            return self.ended()
+        if self._crossing.adapter.blocking:
+            if self._stopped:
+                return self._given_up("cancelled")
+        else:
+            self.task.cancel()
+        return timed_out(self._crossing.contract, self._crossing.timeout_s)
+
+    def _end(self, _: object = None) -> None:
+        """It ended, its time is up, or nobody wants it any more."""
+        self._deadline.cancel()
+        if not self.over.done():
+            self.over.set_result(None)
 
     def ended(self) -> Outcome[Any]:
         """What a handler that has ended brought."""
         contract = self._crossing.contract
         if self.task.cancelled():
-            return self._given_up("cancelled" if self._stopped.is_set() else "interrupted")
+            return self._given_up("cancelled" if self._stopped else "interrupted")
         error = self.task.exception()
         return as_reported(contract, self.task.result()) if error is None else raised(contract, error)
 

@@ -132,7 +132,7 @@ class Carrier:
                 if error.reason in GONE:
                     raise
                 case.waits_for_ledger = True
-                case.nudged.set()
+                case.nudge()
                 log.warning("cannot record the outcome of %s yet (%s); keeping it", case.call_id, error.reason)
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
@@ -233,8 +233,7 @@ class Carrier:
         if row is None:
             return
         try:
-            now = await self._parts.ledger.record(lambda: get_call(row.call_id))
-            lives = await self._parts.ledger.record(lambda: owner_lives(row.owner_id or ""))
+            now, lives = await self._parts.ledger.record(lambda: _standing(row))
         except LedgerError as error:
             raise LeaseLostError(f"the lease cannot be checked ({type(error).__name__}), so nothing is sent") from None
         if now is not None and now.cancel_requested_at is not None:
@@ -242,3 +241,10 @@ class Carrier:
         mine = now is not None and now.state == CallState.DISPATCHED and now.generation == row.generation
         if not (mine and lives and now is not None and now.owner_id == row.owner_id):
             raise LeaseLostError("another server has taken this call over, so nothing is sent here")
+
+
+def _standing(row: CallRow) -> Fact[tuple[CallRow | None, bool]]:
+    """A call as it is now, and whether the owner of its attempt still lives: both of one moment."""
+    now = yield from get_call(row.call_id)
+    lives = yield from owner_lives(row.owner_id or "")
+    return now, lives

@@ -60,7 +60,7 @@ class Case:
     row: CallRow | None = None
     has_row: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Future[CallView] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    nudged: asyncio.Event = field(default_factory=asyncio.Event)
+    nudged: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     listeners: int = 0
     progress: list[ProgressSink] = field(default_factory=list["ProgressSink"])
     running: Running | None = None
@@ -93,15 +93,25 @@ class Case:
         self.row = row
         self.has_row.set()
 
+    def nudge(self) -> None:
+        """Something about whoever waits for it has changed: its task is to look, until it says that it has `heard`."""
+        if not self.nudged.done():
+            self.nudged.set_result(None)
+
+    def heard(self) -> None:
+        """Its task has looked; the next change nudges it again."""
+        if self.nudged.done():
+            self.nudged = asyncio.get_running_loop().create_future()
+
     def ask_for_row(self) -> None:
         """Its caller will not wait any longer for an outcome: it must get a row, so that it can be told about."""
         self.wants_row = True
-        self.nudged.set()
+        self.nudge()
 
     def caller_gone(self) -> None:
         """Nobody listens any more. Without a row it is given up; a running read is stopped; all else goes on."""
         self.gone = True
-        self.nudged.set()
+        self.nudge()
         if self.reading and self.running is not None:
             self.running.stop_read()
 

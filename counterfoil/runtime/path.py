@@ -212,15 +212,12 @@ class CallPath:
                 self._parts.crossed.discard(case.call_id)
 
     async def _outcome_or_row(self, case: Case, running: Running) -> Outcome[Any]:
-        waiting = asyncio.ensure_future(running.outcome())
-        while not waiting.done():
-            nudge = asyncio.ensure_future(case.nudged.wait())
-            await asyncio.wait({waiting, nudge}, return_when=asyncio.FIRST_COMPLETED)
-            nudge.cancel()
-            case.nudged.clear()
-            if case.wants_row and case.row is None and not waiting.done():
+        while not running.over.done():
+            await asyncio.wait({running.over, case.nudged}, return_when=asyncio.FIRST_COMPLETED)
+            case.heard()
+            if case.wants_row and case.row is None and not running.over.done():
                 await self._sender.record_running(case)
-        return waiting.result()
+        return await running.outcome()
 
     async def _observe(self, case: Case, outcome: Outcome[Any], at: int) -> CallView:
         parts = self._parts

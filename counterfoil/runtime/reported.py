@@ -57,6 +57,8 @@ def _is_outcome(reported: object) -> TypeGuard[Outcome[Any]]:
 
 
 def _word(words: type[W], part: str, value: object) -> W:
+    if isinstance(value, words):
+        return value
     if isinstance(value, str):
         for word in words:
             if str.__eq__(word, value) is True:
@@ -81,6 +83,8 @@ def _object(part: str, value: object) -> JsonObject:
     if not isinstance(value, dict):
         raise ForeignReportError(f"its {part} is {type(value).__name__}; expected a dict")
     members = cast("JsonObject", value)
+    if type(members) is dict and not members:
+        return members
     try:
         canonical(storable(members))
     except Exception as error:

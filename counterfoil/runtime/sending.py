@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -153,10 +153,14 @@ class Sender:
     async def _slot(self, case: Case, *, count: bool = True) -> Slot:
         """What an attempt occupies. Its start counts against the rates once, however often it is looked for."""
         known = case.known
-        if self._parts.capacity.full(known.contract, blocking=known.adapter.blocking):
+        await self._keep_or_give_up(case)
+        capacity, blocking = self._parts.capacity, known.adapter.blocking
+        if capacity.full(known.contract, blocking=blocking):
             await self._look_if_waiting(case)
-        slot = await self._patiently(case, self._parts.capacity.slot(known.contract, blocking=known.adapter.blocking))
-        wait_s = self._parts.capacity.start(known.contract, self._parts.clock.monotonic()) if count else 0.0
+            slot = await self._patiently(case, capacity.slot(known.contract, blocking=blocking))
+        else:
+            slot = await capacity.slot(known.contract, blocking=blocking)
+        wait_s = capacity.start(known.contract, self._parts.clock.monotonic()) if count else 0.0
         if wait_s > 0:
             slot.release()
             free_at = self._parts.clock.now() + math.ceil(wait_s * MICROSECOND)
@@ -166,7 +170,8 @@ class Sender:
                 **reset(self._parts, free_at),
             )
         try:
-            await self._patiently(case, known.adapter.ready())
+            if (getting_ready := known.adapter.ready()) is not None:
+                await self._patiently(case, getting_ready)
         except NotReadyError as error:
             slot.release()
             raise refuse(ErrorCode.UNAVAILABLE, f"{known.contract.name} cannot be reached now: {error}") from None
@@ -258,16 +263,17 @@ class Sender:
         if result is not None:
             self.stop(case, result)
 
-    async def _patiently(self, case: Case, wait: Coroutine[Any, Any, T]) -> T:
+    async def _patiently(self, case: Case, wait: Awaitable[T]) -> T:
         """Wait, but give the case its row when its caller leaves with an answer, and give up when nobody waits."""
         if case.row is not None:
             return await wait
-        waiting = asyncio.ensure_future(wait)
+        waiting: asyncio.Future[T] = asyncio.ensure_future(wait)
         try:
             while not waiting.done():
                 await self._keep_or_give_up(case)
-                await _first(waiting, case.nudged)
-                case.nudged.clear()
+                either: set[asyncio.Future[Any]] = {waiting, case.nudged}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                case.heard()
             return waiting.result()
         except BaseException:
             waiting.add_done_callback(_give_back)
@@ -311,14 +317,6 @@ def _give_back(waiting: asyncio.Future[Any]) -> None:
     """What a wait brought after it was given up must not stay taken."""
     if not waiting.cancelled() and waiting.exception() is None and isinstance(slot := waiting.result(), Slot):
         slot.release()
-
-
-async def _first(waiting: asyncio.Future[Any], nudged: asyncio.Event) -> None:
-    nudge = asyncio.ensure_future(nudged.wait())
-    try:
-        await asyncio.wait({waiting, nudge}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        nudge.cancel()
 
 
 def cannot_record(error: CannotRecordError) -> Exception:

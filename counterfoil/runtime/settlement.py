@@ -17,7 +17,6 @@ from ..ledger.sealing import Kind, Sealed
 from ..ledger.settling import Settlement
 from ..registry.contract import Contract
 from ..registry.outcome import Outcome
-from ..registry.schema import Validator, compile_schema
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, OutcomeClass, Sent
 
 EVIDENCE: Final = ("request_id", "external_reference", "external_version")
@@ -158,18 +157,13 @@ def _object(value: JsonValue) -> JsonObject | None:
 def _output_problem(contract: Contract, output: JsonValue, raw: bytes | None, limit: int) -> str | None:
     if raw is not None and len(raw) > limit:
         return f"The output has {len(raw)} bytes; at most {limit} are kept. It took effect."
-    validator = _validator(contract)
-    if validator is None:
+    if contract.gives is None:
         return None
-    problems: Sequence[Any] = validator.problems(output, limit=3)
+    problems: Sequence[Any] = contract.gives.problems(output, limit=3)
     if not problems:
         return None
     said = "; ".join(f"{problem.path or '/'}: expected {problem.expected}, got {problem.got}" for problem in problems)
     return f"It took effect, but its output breaks its schema: {said}"
-
-
-def _validator(contract: Contract) -> Validator | None:
-    return compile_schema(contract.schemas.output) if contract.schemas.output is not None else None
 
 
 def _bytes(output: JsonValue) -> tuple[bytes | None, str | None]:

@@ -136,7 +136,7 @@ class Sweeper:
         One that only a person can settle stays as it is: a restart alone changes nothing about it.
         """
         parts = self._parts
-        row = await parts.ledger.reads.look(lambda: get_call(call_id))
+        row = await parts.ledger.record(lambda: get_call(call_id))
         entry = parts.catalogue.get(row.tool, row.version) if row is not None else None
         if entry is None or entry.contract.recovery_class is RecoveryClass.PERSON:
             return None
@@ -183,7 +183,8 @@ class Sweeper:
         await parts.ledger.record(lambda: abandon(call_id, owner_id, at))
 
     async def _find(self, fact: Callable[[], Fact[list[str]]]) -> list[str]:
-        return await self._parts.ledger.reads.look(fact)
+        """What there is to do. Asked in the writer's thread: one page by an index costs least there."""
+        return await self._parts.ledger.record(fact)
 
     async def _each(self, name: str, work: Callable[[str], Awaitable[Any]]) -> Any:  # noqa: ANN401 (the work's own answer)
         """One find at a time: what is wrong with one must not keep the others."""

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,7 +27,7 @@ from .threads import Threads
 PROBLEMS_MAX = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Handler:
     """A function and how to call it. `takes` are the arguments of the tool that it wants."""
 
@@ -40,7 +40,7 @@ class Handler:
     return_type: TypeAdapter[Any] | None = None
     is_probe: bool = False
 
-    @property
+    @cached_property
     def blocking(self) -> bool:
         """True if it must run in a thread."""
         return not inspect.iscoroutinefunction(self.function)
@@ -82,7 +82,7 @@ class FunctionAdapter:
         """Use these threads, which all tools of an application share."""
         self._threads = threads
 
-    async def ready(self) -> None:
+    def ready(self) -> None:
         """A function is always ready."""
 
     async def invoke(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Outcome[Any]:
@@ -120,7 +120,9 @@ class FunctionAdapter:
     def _outcome(self, result: object) -> Outcome[Any]:
         if self._handler.is_probe:
             return Outcome[Any].success(self._answer(result))
-        outcome = result if _is_outcome(result) else Outcome[Any].success(result)
+        if not _is_outcome(result):
+            return Outcome(OutcomeClass.SUCCESS, encode(result, self._handler.return_type).value)
+        outcome = result
         return replace(
             outcome,
             output=encode(outcome.output, self._handler.return_type).value,
@@ -147,6 +149,8 @@ def _is_outcome(result: object) -> TypeGuard[Outcome[Any]]:
 
 
 def _object(members: dict[str, Any]) -> JsonObject:
+    if type(members) is dict and not members:
+        return members
     encoded = encode(members).value
     return encoded if isinstance(encoded, dict) else {"value": encoded}
 

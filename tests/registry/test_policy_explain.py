@@ -113,5 +113,5 @@ def test_it_agrees_with_the_decision_whatever_the_rules_are(drawn: list[tuple[Ve
     matching = [rule for rule, said in zip(rules, found.rules, strict=True) if said.matches]
     assert policy.resolve(REFUND, matching) == found.decision
     for said, ready in zip(found.rules, policy.ready, strict=True):
-        assert said.covers == ready.covers(REFUND, ALICE)
+        assert said.covers == ready.covers(REFUND, ALICE.tenant, ALICE.subject)
         assert said.matches == (said.covers and all(clause.counts for clause in said.clauses))

@@ -13,6 +13,7 @@ from ...canonical import JsonObject, JsonValue
 from ...registry.vocabulary import REFUSALS, ErrorCode
 
 CALL_META: Final = "counterfoil/call"
+_written = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _log = logging.getLogger(__name__)
 
 
@@ -22,7 +23,7 @@ def result(body: JsonObject, *, is_error: bool, call: JsonObject | None = None) 
     Raises:
         ValueError: the body is not strict JSON.
     """
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _written(body)
     return CallToolResult(
         content=[TextContent(text=text)],
         structured_content=body,
