@@ -3,7 +3,7 @@
 A call is two durable facts: T1 (a call's row and its event) and T2 (a guarded change of that row and its event). The
 bare writer groups and commits in the same way, on the same kind of file, with hand-written SQL and hashes made
 beforehand; `writer` adds facts, chain and isolation; `governed` is what a write really records, with its guards,
-sealed payloads and attempts. Rounds alternate, the best counts.
+sealed payloads and attempts. Rounds alternate, the best counts; CPU is the whole process's, all threads, for a call.
 
     python -m counterfoil.ledger.measure [--json] [--calls N] [--rounds N] [--durability full|normal]
 """
@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, update
 
@@ -71,7 +71,7 @@ SETTLE_CALL = Sql(
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Calls a second at one concurrency, and how much of the bare writer's rate that is."""
+    """Calls a second at one concurrency, how much of the bare writer's rate that is, and CPU for a call."""
 
     concurrency: int
     bare: float
@@ -79,6 +79,14 @@ class Figure:
     governed: float
     writer_ratio: float
     governed_ratio: float
+    bare_cpu_us: float
+    writer_cpu_us: float
+    governed_cpu_us: float
+
+
+class _Pace(NamedTuple):
+    rate: float
+    cpu_us: float
 
 
 def measure(count: int, rounds: int, durability: migrations.Durability) -> list[Figure]:
@@ -88,28 +96,29 @@ def measure(count: int, rounds: int, durability: migrations.Durability) -> list[
 
 async def _compare(concurrency: int, count: int, rounds: int, durability: migrations.Durability) -> Figure:
     count = max(min(count, count * concurrency // 16), 50)
-    rates: dict[str, list[float]] = {"bare": [], "writer": [], "governed": []}
+    paces: dict[str, list[_Pace]] = {"bare": [], "writer": [], "governed": []}
     for _ in range(rounds):
         for name, run in (("bare", _bare), ("writer", _writer), ("governed", _governed)):
             with tempfile.TemporaryDirectory() as folder:
-                rates[name].append(await run(Path(folder) / "ledger.db", concurrency, count, durability))
-    bare, writer, governed = (max(rates[name]) for name in ("bare", "writer", "governed"))
+                paces[name].append(await run(Path(folder) / "ledger.db", concurrency, count, durability))
+    bare, writer, governed = (max(pace.rate for pace in found) for found in paces.values())
     ratios = round(writer / bare, 2), round(governed / bare, 2)
-    return Figure(concurrency, round(bare), round(writer), round(governed), *ratios)
+    cpu = (round(min(pace.cpu_us for pace in found)) for found in paces.values())
+    return Figure(concurrency, round(bare), round(writer), round(governed), *ratios, *cpu)
 
 
-async def _drive(call: _Call, concurrency: int, count: int) -> float:
+async def _drive(call: _Call, concurrency: int, count: int) -> _Pace:
     numbers = iter(range(count))
 
     async def client() -> None:
         for n in numbers:
             await call(n)
 
-    begun = time.perf_counter()
+    begun, cpu = time.perf_counter(), time.process_time()
     async with asyncio.TaskGroup() as group:
         for _ in range(concurrency):
             group.create_task(client())
-    return count / (time.perf_counter() - begun)
+    return _Pace(count / (time.perf_counter() - begun), (time.process_time() - cpu) / count * 1e6)
 
 
 # The ledger's writer.
@@ -136,7 +145,7 @@ def _settle(head: Head) -> Fact[None]:
         raise LookupError(call_id)
 
 
-async def _writer(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
+async def _writer(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> _Pace:
     writer = await Writer.open(path, lambda: migrations.connect(path, now=_NOW, durability=durability))
 
     async def call(n: int) -> None:
@@ -153,7 +162,7 @@ async def _writer(path: Path, concurrency: int, count: int, durability: migratio
 # Everything that a governed write records.
 
 
-async def _governed(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
+async def _governed(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> _Pace:
     ledger = await Ledger.open(LedgerSettings(path=path, clock=lambda: _NOW, durability=durability))
 
     async def call(n: int) -> None:
@@ -207,7 +216,7 @@ def _tell(futures: list[asyncio.Future[None]]) -> None:
         future.set_result(None)
 
 
-async def _bare(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> float:
+async def _bare(path: Path, concurrency: int, count: int, durability: migrations.Durability) -> _Pace:
     loop = asyncio.get_running_loop()
     queue: SimpleQueue[_Work | None] = SimpleQueue()
     thread = threading.Thread(target=_serve, args=(path, durability, queue, loop))
@@ -261,10 +270,11 @@ def main() -> None:
     if chosen.json:
         sys.stdout.write(json.dumps([asdict(figure) for figure in figures]) + "\n")
         return
-    sys.stdout.write("calls/s at concurrency     bare   writer   of bare   governed   of bare\n")
+    sys.stdout.write("concurrency   calls/s: bare   writer  (of bare)   governed  (of bare)   CPU us a call, each\n")
     for one in figures:
-        rates = f"{one.bare:6,.0f}   {one.writer:6,.0f}   {one.writer_ratio:7.2f}   {one.governed:8,.0f}"
-        sys.stdout.write(f"{one.concurrency:22d}   {rates}   {one.governed_ratio:7.2f}\n")
+        rates = f"{one.bare:6,.0f}   {one.writer:6,.0f}     {one.writer_ratio:5.2f}     {one.governed:8,.0f}"
+        cpu = f"{one.bare_cpu_us:7,.0f} {one.writer_cpu_us:6,.0f} {one.governed_cpu_us:6,.0f}"
+        sys.stdout.write(f"{one.concurrency:11d}         {rates}     {one.governed_ratio:5.2f}     {cpu}\n")
 
 
 if __name__ == "__main__":
