@@ -113,7 +113,7 @@ def propose(
     if pending is not None and pending.n >= pending_max:
         return TooManyPending(pending.n)
     yield from store(arguments)
-    yield from change(INSERT_APPROVAL, **approval._asdict())
+    yield INSERT_APPROVAL, approval
     data = _proposal(approval) | {
         "tool": row.tool,
         "version": row.version,
@@ -141,7 +141,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
     old = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
     if old is not None and old.state in OPEN:
         yield from set_state(old, ApprovalState.SUPERSEDED, superseded_by=approval.approval_id)
-    yield from change(INSERT_APPROVAL, **approval._asdict())
+    yield INSERT_APPROVAL, approval
     data = _proposal(approval) | {"why": why, "supersedes": row.approval_id}
     made = yield from move(
         row,

@@ -289,7 +289,7 @@ def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:
     yield from take_leases(row, attempt.at)
     at = row.dispatched_at or attempt.at
     crossing = AttemptRow(row.call_id, row.generation, attempt.owner_id, at, attempt.hard_deadline_at)
-    yield from change(INSERT_ATTEMPT, **crossing._asdict())
+    yield INSERT_ATTEMPT, crossing
 
 
 def _dispatched(number: int, attempt: Attempt) -> dict[str, Any]:

@@ -7,6 +7,7 @@ and the row under compare-and-set on `revision`. What each change means is said 
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, insert, select, text, update
@@ -14,7 +15,7 @@ from sqlalchemy import bindparam, insert, select, text, update
 from ..canonical import JsonObject
 from .chain import Head, append
 from .events import EventType
-from .sql import Fact, Sql, change, one
+from .sql import Fact, Sql, one
 from .states import UNRESOLVED, Move, after
 from .tables import approvals, attempts, calls, keys, outbox
 
@@ -96,12 +97,6 @@ class CallRow(NamedTuple):
         return self.state in UNRESOLVED or (self.state in {"queued", "awaiting_approval"} and self.sent == "unknown")
 
 
-_IMMUTABLE = frozenset(
-    {"call_id", "run_id", "step", "item", "parent_call_id", "route", "tenant", "subject", "client", "tool", "effect",
-     "args_digest", "args_payload", "args_shown", "if_version", "action_id", "created_at", "key_retention"}
-)  # fmt: skip
-_MUTABLE = tuple(name for name in CallRow._fields if name not in _IMMUTABLE)
-
 _TIMES = frozenset({"dispatched_at", "settled_at", "cancel_requested_at"})
 
 SELECT_CALL: Sql[CallRow] = Sql(
@@ -111,11 +106,16 @@ SELECT_CALL: Sql[CallRow] = Sql(
     CallRow,
 )
 INSERT_CALL: Sql[Any] = Sql(insert(calls).values({name: bindparam(name) for name in CallRow._fields}))
-UPDATE_CALL: Sql[Any] = Sql(
-    update(calls)
-    .where(calls.c.call_id == bindparam("of"), calls.c.revision == bindparam("was"))
-    .values({name: bindparam(name) for name in _MUTABLE})
-)
+
+
+@cache
+def update_call(*columns: str) -> Sql[Any]:
+    """The compare-and-set of a call that writes these columns."""
+    return Sql(
+        update(calls)
+        .where(calls.c.call_id == bindparam("of"), calls.c.revision == bindparam("was"))
+        .values({name: bindparam(name) for name in columns})
+    )
 
 
 class AttemptRow(NamedTuple):
@@ -307,11 +307,11 @@ def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: 
     for name in _TIMES & changes.keys():
         if changes[name] is not None:
             changes[name] = max(changes[name], head.at or 0)
-    new = row._replace(revision=row.revision + 1, seq=head.seq, head=head.hash, **changes)
-    values = {name: getattr(new, name) for name in _MUTABLE}
-    if (yield from change(UPDATE_CALL, of=row.call_id, was=row.revision, **values)) != 1:
+    changes |= {"revision": row.revision + 1, "seq": head.seq, "head": head.hash}
+    statement = update_call(*changes)
+    if (yield statement, {"of": row.call_id, "was": row.revision, **changes}) != 1:
         raise StaleRowError(f"{row.call_id} is no longer at revision {row.revision}")
-    return new
+    return row._replace(**changes)
 
 
 def create(row: CallRow, by: Move, event: EventType, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
@@ -320,7 +320,7 @@ def create(row: CallRow, by: Move, event: EventType, data: JsonObject, **changes
         Head.new(row.run_id), tenant=row.tenant, call_id=row.call_id, type=event, at=row.created_at, data=data
     )
     new = row._replace(state=after(row.state, by).value, revision=1, seq=head.seq, head=head.hash, **changes)
-    yield from change(INSERT_CALL, **new._asdict())
+    yield INSERT_CALL, new
     return new
 
 

@@ -108,7 +108,8 @@ def settle(
     yield from end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
     for charge, amount in refunds:
         yield from give_back(charge, amount)
-    doubt = earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=generation)
+    crossings = (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)) if generation > 1 else ()
+    doubt = earlier_unknown(row, crossings, before=generation)
     if retry_at is not None and row.cancel_requested_at is None:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}
         sent = "unknown" if doubt or settlement.happened is None else "no"
@@ -178,31 +179,24 @@ def observe(
     )
     at, ended = row.created_at, settlement.at
     crossing = AttemptRow(row.call_id, 1, owner_id, at, None, ended, settlement.outcome, settlement.sent, ended)
-    yield from change(INSERT_ATTEMPT, **crossing._asdict())
+    yield INSERT_ATTEMPT, crossing
     if row.key is not None:
         yield from bind_key(made, row.key, settlement.at)
         yield from start_retention(made, settlement.at)
     return Settled(made)
 
 
-def conclude(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
+def conclude(row: CallRow, settlement: Settlement, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
     """Make a settlement the state of its call: settled, or unresolved where it is ambiguous."""
     if settlement.output is not None:
         yield from store(settlement.output)
     data = _t2(row, row.generation, settlement)
+    changes |= _outcome(settlement)
     if settlement.outcome == "ambiguous":
-        return (
-            yield from move(
-                row,
-                Move.LOSE,
-                EventType.LOST,
-                settlement.at,
-                data,
-                **_outcome(settlement) | {"settled_at": None, "settled_by": None},
-            )
-        )
+        changes |= {"settled_at": None, "settled_by": None}
+        return (yield from move(row, Move.LOSE, EventType.LOST, settlement.at, data, **changes))
     event = EventType.SETTLED if settlement.by in {"execution", "recovery"} else EventType.RESOLVED
-    done = yield from move(row, Move.SETTLE, event, settlement.at, data, **_outcome(settlement))
+    done = yield from move(row, Move.SETTLE, event, settlement.at, data, **changes)
     yield from release(done, settlement.at)
     return done
 
@@ -241,7 +235,7 @@ def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]
         evidence=_object(late.get("evidence")),
     )
     yield from revoke(row)
-    return (yield from conclude(row._replace(output_payload=crossing.late_payload), settlement))
+    return (yield from conclude(row, settlement, output_payload=crossing.late_payload))
 
 
 def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> Fact[Superseded]:

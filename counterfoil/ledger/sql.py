@@ -17,7 +17,8 @@ change costs its neighbours nothing.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, overload
 
@@ -27,6 +28,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 R = TypeVar("R", bound=tuple[Any, ...])
 T = TypeVar("T")
+Params: TypeAlias = "dict[str, Any] | tuple[Any, ...]"
 
 
 class Sql(Generic[R]):
@@ -39,10 +41,9 @@ class Sql(Generic[R]):
     @overload
     def __init__(self: Sql[tuple[()]], statement: ClauseElement) -> None: ...
     @overload
-    def __init__(self, statement: ClauseElement, row: Callable[..., R]) -> None: ...
-    def __init__(self, statement: ClauseElement, row: Callable[..., Any] | None = None) -> None:
+    def __init__(self, statement: ClauseElement, row: type[R]) -> None: ...
+    def __init__(self, statement: ClauseElement, row: type[Any] | None = None) -> None:
         self.statement = statement
-        self.row = row
         compiled = cast("SQLCompiler", statement.compile(dialect=sqlite.dialect(paramstyle="qmark")))
         self.text = str(compiled)
         if "POSTCOMPILE" in self.text:
@@ -50,25 +51,33 @@ class Sql(Generic[R]):
         self.order = tuple(compiled.positiontup or ())
         self.defaults: dict[str, Any] = {**dict.fromkeys(self.order), **(compiled.params or {})}
         self._pick = _picker(self.order)
+        self._pick_of: dict[type, Callable[[tuple[Any, ...]], tuple[Any, ...]]] = {}
         self.has_rows = row is not None
+        self._make: Callable[[Sequence[Any]], R] | None = None
+        if row is not None:
+            self._make = partial(tuple.__new__, row)
+            if len(_fields(row)) != len(compiled._result_columns):
+                raise TypeError(f"{row.__name__} needs one field for each column of: {self.text}")
 
     @property
-    def make(self) -> Callable[..., R]:
+    def make(self) -> Callable[[Sequence[Any]], R]:
         """What makes a row of a driver's tuple.
 
         Raises:
             TypeError: the statement has no rows.
         """
-        if self.row is None:
+        if self._make is None:
             raise TypeError(f"this statement gives no rows: {self.text}")
-        return self.row
+        return self._make
 
-    def positional(self, params: dict[str, Any]) -> tuple[Any, ...]:
-        """The values in the order of the `?` marks.
+    def positional(self, params: Params) -> tuple[Any, ...]:
+        """The values in the order of the `?` marks, by name from a dict or from the fields of a row.
 
         Raises:
             TypeError: a name that the statement does not have; it would be a column silently left NULL.
         """
+        if isinstance(params, tuple):
+            return self._from_row(params)
         if len(params) != len(self.defaults):
             params = {**self.defaults, **params}
         if len(params) == len(self.defaults):
@@ -78,6 +87,14 @@ class Sql(Generic[R]):
                 pass
         unknown = ", ".join(sorted(params.keys() - self.defaults.keys()))
         raise TypeError(f"no parameter {unknown} in: {self.text}")
+
+    def _from_row(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        pick = self._pick_of.get(type(row))
+        if pick is None:
+            names = _fields(type(row))
+            self.positional(dict.fromkeys(names))
+            pick = self._pick_of[type(row)] = itemgetter(*map(names.index, self.order))
+        return pick(row)
 
     def postgresql(self) -> str:
         """The same statement for PostgreSQL, with `$1` marks; a test keeps every statement compilable there."""
@@ -92,21 +109,26 @@ def _picker(order: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...
     return lambda params: tuple([params[name] for name in order])
 
 
+def _fields(row: type[Any]) -> tuple[str, ...]:
+    fields: tuple[str, ...] = row._fields
+    return fields
+
+
 class Count(NamedTuple):
     """The row of a statement that counts or sums."""
 
     n: int
 
 
-Step: TypeAlias = tuple[Sql[Any], dict[str, Any]]
+Step: TypeAlias = tuple[Sql[Any], Params]
 Fact: TypeAlias = Generator[Step, Any, T]
 
 
 def fetch(sql: Sql[R], **params: Any) -> Fact[list[R]]:  # noqa: ANN401 (a column's value)
     """All rows, as the statement's row type. Also for changes with RETURNING."""
     make = sql.make
-    rows: list[tuple[Any, ...]] = yield sql, params
-    return [make(*row) for row in rows]
+    found: list[tuple[Any, ...]] = yield sql, params
+    return list(map(make, found))
 
 
 def one(sql: Sql[R], **params: Any) -> Fact[R | None]:  # noqa: ANN401
