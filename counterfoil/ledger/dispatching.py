@@ -28,6 +28,7 @@ from .admission import (
     find_duplicate,
     find_holder,
     find_unresolved_sibling,
+    look_around,
     owner_lives,
     take_leases,
 )
@@ -112,10 +113,7 @@ SINCE: Sql[Count] = Sql(
 
 def look(who: Neighbours, keys: Sequence[str]) -> Fact[Duplicate | Unresolved | Busy | None]:
     """Everything that stands in the way of a new call, before it waits for anything."""
-    duplicate = yield from find_duplicate(who)
-    if duplicate is not None:
-        return duplicate
-    return (yield from _neighbours(who, keys))
+    return (yield from find_duplicate(who)) or (yield from _neighbours(who, keys))
 
 
 def dispatch_new(
@@ -123,9 +121,13 @@ def dispatch_new(
 ) -> Fact[Dispatched | NotDispatched]:
     """T1 of a call that has no row yet."""
     yield from mark_delivered(attempt.deliveries)
-    if not (yield from owner_lives(attempt.owner_id)):
+    around = yield from look_around(attempt.owner_id, who)
+    if not around.owner_lives:
         return OwnerLapsed()
-    stop = (yield from look(who, row.resource_keys)) or (yield from afford(attempt.charges))
+    stop: NotDispatched | None = None
+    if around.near or row.resource_keys:
+        stop = yield from look(who, row.resource_keys)
+    stop = stop or (yield from afford(attempt.charges))
     if stop is not None:
         return stop
     yield from store(arguments)

@@ -263,20 +263,16 @@ EXPIRE_KEYS: Sql[Any] = Sql(
 POST: Sql[Any] = Sql(insert(outbox).values(topic=bindparam("topic"), call_id=bindparam("call_id"), at=bindparam("at")))
 
 # Partial indexes serve a query only where their condition stands in it as literals, not as parameters.
-_SAME_CALL = (
+SAME_TOOL = (
     calls.c.tenant == bindparam("tenant"),
     calls.c.subject == bindparam("subject"),
     calls.c.tool == bindparam("tool"),
 )
 JOINABLE = text("calls.delivered_at IS NULL AND calls.request_owner IS NULL AND calls.effect != 'read'")
+IS_JOINABLE = (calls.c.args_digest == bindparam("args_digest"), calls.c.route == "direct", JOINABLE)
 SELECT_JOINABLE: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
-    .where(
-        *_SAME_CALL,
-        calls.c.args_digest == bindparam("args_digest"),
-        calls.c.route == "direct",
-        JOINABLE,
-    )
+    .where(*SAME_TOOL, *IS_JOINABLE)
     .order_by(calls.c.created_at.desc()),
     CallRow,
 )
@@ -285,7 +281,7 @@ WAITING = text(
     " OR calls.state = 'awaiting_external' OR calls.state = 'awaiting_reconciliation')"
 )
 SELECT_WAITING: Sql[CallRow] = Sql(
-    select(*[calls.c[name] for name in CallRow._fields]).where(*_SAME_CALL, WAITING).order_by(calls.c.created_at),
+    select(*[calls.c[name] for name in CallRow._fields]).where(*SAME_TOOL, WAITING).order_by(calls.c.created_at),
     CallRow,
 )
 
