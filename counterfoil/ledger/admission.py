@@ -15,7 +15,6 @@ from sqlalchemy import and_, bindparam, exists, insert, or_, select
 
 from .rows import (
     EXPIRE_KEYS,
-    INSERT_KEY,
     IS_JOINABLE,
     SAME_TOOL,
     SELECT_JOINABLE,
@@ -26,7 +25,7 @@ from .rows import (
     KeyRow,
     get_call,
 )
-from .sql import Fact, Sql, change, fetch, one
+from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState
 from .tables import keys, leases, owners
 
@@ -263,17 +262,8 @@ def take_leases(row: CallRow, at: int) -> Fact[None]:
 
 def bind_key(row: CallRow, key: str, at: int) -> Fact[None]:
     """Bind an idempotency key to a call; it cannot be bound already."""
-    yield from change(
-        INSERT_KEY,
-        tenant=row.tenant,
-        subject=row.subject,
-        tool=row.tool,
-        key=key,
-        call_id=row.call_id,
-        args_digest=row.args_digest,
-        bound_at=at,
-        expires_at=None,
-    )
+    bound = KeyRow(row.tenant, row.subject, row.tool, key, row.call_id, row.args_digest, at, None)
+    yield from add(keys, bound)
 
 
 def start_retention(row: CallRow, at: int) -> Fact[None]:

@@ -37,7 +37,6 @@ from .budgeting import Charge, OverBudget, afford
 from .events import EventType
 from .evidence import answering, earlier_unknown
 from .rows import (
-    INSERT_ATTEMPT,
     SELECT_APPROVAL,
     SELECT_ATTEMPTS,
     UPDATE_APPROVAL,
@@ -49,9 +48,9 @@ from .rows import (
     move,
 )
 from .sealing import Sealed, store
-from .sql import Count, Fact, Sql, change, fetch, one
+from .sql import Count, Fact, Sql, add, change, fetch, one
 from .states import CallState, Move
-from .tables import calls
+from .tables import attempts, calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +290,7 @@ def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:
     yield from take_leases(row, attempt.at)
     at = row.dispatched_at or attempt.at
     crossing = AttemptRow(row.call_id, row.generation, attempt.owner_id, at, attempt.hard_deadline_at)
-    yield INSERT_ATTEMPT, crossing
+    yield from add(attempts, crossing)
 
 
 def _dispatched(number: int, attempt: Attempt) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, insert, select, text, update
 from ..canonical import JsonObject
 from .chain import Head, append
 from .events import EventType
-from .sql import Fact, Sql, one
+from .sql import Fact, Sql, add, one
 from .states import UNRESOLVED, Move, after
 from .tables import approvals, attempts, calls, keys, outbox
 
@@ -83,7 +83,7 @@ class CallRow(NamedTuple):
     @property
     def resource_keys(self) -> list[str]:
         """The canonical keys that this call holds or will hold; shared ones keep their prefix."""
-        found: list[str] = json.loads(self.resources)
+        found: list[str] = json.loads(self.resources) if self.resources != "[]" else []
         return found
 
     @property
@@ -105,7 +105,6 @@ SELECT_CALL: Sql[CallRow] = Sql(
     .with_for_update(),
     CallRow,
 )
-INSERT_CALL: Sql[Any] = Sql(insert(calls).values({name: bindparam(name) for name in CallRow._fields}))
 
 
 @cache
@@ -146,7 +145,6 @@ SELECT_ATTEMPTS: Sql[AttemptRow] = Sql(
     .order_by(attempts.c.generation),
     AttemptRow,
 )
-INSERT_ATTEMPT: Sql[Any] = Sql(insert(attempts).values({name: bindparam(name) for name in AttemptRow._fields}))
 SETTLE_ATTEMPT: Sql[Any] = Sql(
     update(attempts)
     .where(attempts.c.call_id == bindparam("of"), attempts.c.generation == bindparam("number"))
@@ -212,7 +210,6 @@ SELECT_APPROVAL: Sql[ApprovalRow] = Sql(
     .with_for_update(),
     ApprovalRow,
 )
-INSERT_APPROVAL: Sql[Any] = Sql(insert(approvals).values({name: bindparam(name) for name in ApprovalRow._fields}))
 UPDATE_APPROVAL: Sql[Any] = Sql(
     update(approvals)
     .where(approvals.c.approval_id == bindparam("of"), approvals.c.state == bindparam("was"))
@@ -256,7 +253,6 @@ SELECT_KEY: Sql[KeyRow] = Sql(
     ),
     KeyRow,
 )
-INSERT_KEY: Sql[Any] = Sql(insert(keys).values({name: bindparam(name) for name in KeyRow._fields}))
 EXPIRE_KEYS: Sql[Any] = Sql(
     update(keys).where(keys.c.call_id == bindparam("of")).values(expires_at=bindparam("expires_at"))
 )
@@ -316,7 +312,7 @@ def create(row: CallRow, by: Move, event: EventType, data: JsonObject, **changes
         Head.new(row.run_id), tenant=row.tenant, call_id=row.call_id, type=event, at=row.created_at, data=data
     )
     new = row._replace(state=after(row.state, by).value, revision=1, seq=head.seq, head=head.hash, **changes)
-    yield INSERT_CALL, new
+    yield from add(calls, new)
     return new
 
 

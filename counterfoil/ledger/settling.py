@@ -20,7 +20,6 @@ from .budgeting import Charge, give_back
 from .events import EventType
 from .evidence import HAPPENED, answering, contradicts, earlier_unknown
 from .rows import (
-    INSERT_ATTEMPT,
     KEEP_LATE,
     SELECT_ATTEMPT,
     SELECT_ATTEMPTS,
@@ -33,9 +32,9 @@ from .rows import (
     touch,
 )
 from .sealing import Sealed, store
-from .sql import Fact, Sql, change, fetch, one
+from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState, Move
-from .tables import leases
+from .tables import attempts, leases
 
 _RELEASE: Sql[Any] = Sql(delete(leases).where(leases.c.call_id == bindparam("of")))
 
@@ -179,7 +178,7 @@ def observe(
     )
     at, ended = row.created_at, settlement.at
     crossing = AttemptRow(row.call_id, 1, owner_id, at, None, ended, settlement.outcome, settlement.sent, ended)
-    yield INSERT_ATTEMPT, crossing
+    yield from add(attempts, crossing)
     if row.key is not None:
         yield from bind_key(made, row.key, settlement.at)
         yield from start_retention(made, settlement.at)

@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, overload
 
+from sqlalchemy import Table, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
 R = TypeVar("R", bound=tuple[Any, ...])
 T = TypeVar("T")
-Params: TypeAlias = "dict[str, Any] | tuple[Any, ...]"
 
 
 class Sql(Generic[R]):
@@ -51,12 +51,11 @@ class Sql(Generic[R]):
         self.order = tuple(compiled.positiontup or ())
         self.defaults: dict[str, Any] = {**dict.fromkeys(self.order), **(compiled.params or {})}
         self._pick = _picker(self.order)
-        self._pick_of: dict[type, Callable[[tuple[Any, ...]], tuple[Any, ...]]] = {}
         self.has_rows = row is not None
         self._make: Callable[[Sequence[Any]], R] | None = None
         if row is not None:
             self._make = partial(tuple.__new__, row)
-            if len(_fields(row)) != len(compiled._result_columns):
+            if len(row._fields) != len(compiled._result_columns):  # noqa: SLF001 (no public name)
                 raise TypeError(f"{row.__name__} needs one field for each column of: {self.text}")
 
     @property
@@ -70,14 +69,12 @@ class Sql(Generic[R]):
             raise TypeError(f"this statement gives no rows: {self.text}")
         return self._make
 
-    def positional(self, params: Params) -> tuple[Any, ...]:
-        """The values in the order of the `?` marks, by name from a dict or from the fields of a row.
+    def positional(self, params: dict[str, Any]) -> tuple[Any, ...]:
+        """The values in the order of the `?` marks.
 
         Raises:
             TypeError: a name that the statement does not have; it would be a column silently left NULL.
         """
-        if isinstance(params, tuple):
-            return self._from_row(params)
         if len(params) != len(self.defaults):
             params = {**self.defaults, **params}
         if len(params) == len(self.defaults):
@@ -87,14 +84,6 @@ class Sql(Generic[R]):
                 pass
         unknown = ", ".join(sorted(params.keys() - self.defaults.keys()))
         raise TypeError(f"no parameter {unknown} in: {self.text}")
-
-    def _from_row(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        pick = self._pick_of.get(type(row))
-        if pick is None:
-            names = _fields(type(row))
-            self.positional(dict.fromkeys(names))
-            pick = self._pick_of[type(row)] = itemgetter(*map(names.index, self.order))
-        return pick(row)
 
     def postgresql(self) -> str:
         """The same statement for PostgreSQL, with `$1` marks; a test keeps every statement compilable there."""
@@ -109,18 +98,13 @@ def _picker(order: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...
     return lambda params: tuple([params[name] for name in order])
 
 
-def _fields(row: type[Any]) -> tuple[str, ...]:
-    fields: tuple[str, ...] = row._fields
-    return fields
-
-
 class Count(NamedTuple):
     """The row of a statement that counts or sums."""
 
     n: int
 
 
-Step: TypeAlias = tuple[Sql[Any], Params]
+Step: TypeAlias = tuple[Sql[Any], dict[str, Any]]
 Fact: TypeAlias = Generator[Step, Any, T]
 
 
@@ -141,6 +125,18 @@ def change(sql: Sql[Any], **params: Any) -> Fact[int]:  # noqa: ANN401
     """Carry out a change; how many rows it changed."""
     count: int = yield sql, params
     return count
+
+
+def add(table: Table, row: tuple[Any, ...]) -> Fact[None]:
+    """Insert a NamedTuple without what is None: that is NULL by itself, and the driver binds it slowly."""
+    names: tuple[str, ...] = row._fields  # type: ignore[attr-defined]
+    given = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+    yield _insert(table, *given), given
+
+
+@cache
+def _insert(table: Table, *columns: str) -> Sql[Any]:
+    return Sql(table.insert().values({name: bindparam(name) for name in columns}))
 
 
 def run(connection: sqlite3.Connection, fact: Fact[T]) -> T:
