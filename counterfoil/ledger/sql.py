@@ -54,8 +54,9 @@ class Sql(Generic[R]):
         self.has_rows = row is not None
         self._make: Callable[[Sequence[Any]], R] | None = None
         if row is not None:
-            self._make = partial(tuple.__new__, row)
-            if len(row._fields) != len(compiled._result_columns):  # noqa: SLF001 (no public name)
+            self._make = partial(tuple.__new__, row)  # pyright: ignore[reportUnknownMemberType]  # `_make` without its checks
+            columns = compiled._result_columns  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] (no public name)
+            if len(row._fields) != len(columns):
                 raise TypeError(f"{row.__name__} needs one field for each column of: {self.text}")
 
     @property
@@ -129,7 +130,7 @@ def change(sql: Sql[Any], **params: Any) -> Fact[int]:  # noqa: ANN401
 
 def add(table: Table, row: tuple[Any, ...]) -> Fact[None]:
     """Insert a NamedTuple without what is None: that is NULL by itself, and the driver binds it slowly."""
-    names: tuple[str, ...] = row._fields  # type: ignore[attr-defined]
+    names = cast("tuple[str, ...]", cast("Any", row)._fields)
     given = {name: value for name, value in zip(names, row, strict=True) if value is not None}
     yield _insert(table, *given), given
 
