@@ -87,16 +87,14 @@ def _is_plain(value: object) -> bool:
         below: list[object] = []
         for item in level:
             kind = type(item)
-            if kind in _SCALARS:
-                continue
             if kind is dict:
                 members = cast("dict[object, object]", item)
                 if not _has_plain_keys(members):
                     return False
-                below.extend(members.values())
+                below += [member for member in members.values() if type(member) not in _SCALARS]
             elif kind is list:
-                below.extend(cast("list[object]", item))
-            elif kind is not float or not _is_plain_float(cast("float", item)):
+                below += [member for member in cast("list[object]", item) if type(member) not in _SCALARS]
+            elif kind not in _SCALARS and (kind is not float or not _is_plain_float(cast("float", item))):
                 return False
         if not below:
             return True

@@ -11,21 +11,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, bindparam, insert, select
+from sqlalchemy import and_, bindparam, exists, insert, or_, select
 
 from .rows import (
     EXPIRE_KEYS,
-    INSERT_KEY,
+    IS_JOINABLE,
+    SAME_TOOL,
     SELECT_JOINABLE,
     SELECT_KEY,
     SELECT_WAITING,
+    WAITING,
     CallRow,
     KeyRow,
     get_call,
 )
-from .sql import Fact, Sql, change, fetch, one
+from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState
-from .tables import calls, leases, owners
+from .tables import keys, leases, owners
 
 SHARED = "shared:"
 
@@ -112,7 +114,44 @@ class OwnerRow(NamedTuple):
 SELECT_OWNER: Sql[OwnerRow] = Sql(
     select(owners.c.lapsed_at, owners.c.ended_at).where(owners.c.owner_id == bindparam("owner_id")), OwnerRow
 )
-CALLS_COLUMNS = tuple(calls.c[name] for name in CallRow._fields)
+
+
+class Surroundings(NamedTuple):
+    """Whether an owner may act, and whether anything but a resource might stand in the way of a request (0 or 1)."""
+
+    owner_lives: int
+    near: int
+
+
+SELECT_SURROUNDINGS: Sql[Surroundings] = Sql(
+    select(
+        exists()
+        .where(owners.c.owner_id == bindparam("owner_id"), owners.c.lapsed_at.is_(None), owners.c.ended_at.is_(None))
+        .label("owner_lives"),
+        or_(
+            exists().where(*SAME_TOOL, WAITING),
+            exists().where(*SAME_TOOL, *IS_JOINABLE),
+            exists().where(
+                keys.c.tenant == bindparam("tenant"),
+                keys.c.subject == bindparam("subject"),
+                keys.c.tool == bindparam("tool"),
+                keys.c.key == bindparam("key"),
+            ),
+        ).label("near"),
+    ),
+    Surroundings,
+)
+
+
+def look_around(owner_id: str, who: Neighbours) -> Fact[Surroundings]:
+    """One statement that answers for nearly every call: nothing is near. What it is that is near, others ask."""
+    found = yield from one(
+        SELECT_SURROUNDINGS,
+        owner_id=owner_id, tenant=who.tenant, subject=who.subject, tool=who.tool,
+        args_digest=who.args_digest, key=who.key,
+    )  # fmt: skip
+    assert found is not None
+    return found
 
 
 def owner_lives(owner_id: str) -> Fact[bool]:
@@ -223,17 +262,8 @@ def take_leases(row: CallRow, at: int) -> Fact[None]:
 
 def bind_key(row: CallRow, key: str, at: int) -> Fact[None]:
     """Bind an idempotency key to a call; it cannot be bound already."""
-    yield from change(
-        INSERT_KEY,
-        tenant=row.tenant,
-        subject=row.subject,
-        tool=row.tool,
-        key=key,
-        call_id=row.call_id,
-        args_digest=row.args_digest,
-        bound_at=at,
-        expires_at=None,
-    )
+    bound = KeyRow(row.tenant, row.subject, row.tool, key, row.call_id, row.args_digest, at, None)
+    yield from add(keys, bound)
 
 
 def start_retention(row: CallRow, at: int) -> Fact[None]:

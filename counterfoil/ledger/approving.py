@@ -20,7 +20,6 @@ from .bookkeeping import Delivery, mark_delivered
 from .dispatching import look
 from .events import EventType
 from .rows import (
-    INSERT_APPROVAL,
     POST,
     SELECT_APPROVAL,
     ApprovalRow,
@@ -32,7 +31,7 @@ from .rows import (
 )
 from .sealing import Sealed, store
 from .settling import release
-from .sql import Count, Fact, Sql, change, one
+from .sql import Count, Fact, Sql, add, change, one
 from .states import CallState, Move
 from .tables import approvals
 
@@ -113,7 +112,7 @@ def propose(
     if pending is not None and pending.n >= pending_max:
         return TooManyPending(pending.n)
     yield from store(arguments)
-    yield from change(INSERT_APPROVAL, **approval._asdict())
+    yield from add(approvals, approval)
     data = _proposal(approval) | {
         "tool": row.tool,
         "version": row.version,
@@ -141,7 +140,7 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
     old = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
     if old is not None and old.state in OPEN:
         yield from set_state(old, ApprovalState.SUPERSEDED, superseded_by=approval.approval_id)
-    yield from change(INSERT_APPROVAL, **approval._asdict())
+    yield from add(approvals, approval)
     data = _proposal(approval) | {"why": why, "supersedes": row.approval_id}
     made = yield from move(
         row,

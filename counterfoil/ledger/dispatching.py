@@ -28,6 +28,7 @@ from .admission import (
     find_duplicate,
     find_holder,
     find_unresolved_sibling,
+    look_around,
     owner_lives,
     take_leases,
 )
@@ -36,7 +37,6 @@ from .budgeting import Charge, OverBudget, afford, held, shown
 from .events import EventType
 from .evidence import answering, earlier_unknown
 from .rows import (
-    INSERT_ATTEMPT,
     SELECT_APPROVAL,
     SELECT_ATTEMPTS,
     UPDATE_APPROVAL,
@@ -48,9 +48,9 @@ from .rows import (
     move,
 )
 from .sealing import Sealed, store
-from .sql import Count, Fact, Sql, change, fetch, one
+from .sql import Count, Fact, Sql, add, change, fetch, one
 from .states import CallState, Move
-from .tables import calls
+from .tables import attempts, calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,7 @@ SINCE: Sql[Count] = Sql(
 
 def look(who: Neighbours, keys: Sequence[str]) -> Fact[Duplicate | Unresolved | Busy | None]:
     """Everything that stands in the way of a new call, before it waits for anything."""
-    duplicate = yield from find_duplicate(who)
-    if duplicate is not None:
-        return duplicate
-    return (yield from _neighbours(who, keys))
+    return (yield from find_duplicate(who)) or (yield from _neighbours(who, keys))
 
 
 def dispatch_new(
@@ -123,9 +120,13 @@ def dispatch_new(
 ) -> Fact[Dispatched | NotDispatched]:
     """T1 of a call that has no row yet."""
     yield from mark_delivered(attempt.deliveries)
-    if not (yield from owner_lives(attempt.owner_id)):
+    around = yield from look_around(attempt.owner_id, who)
+    if not around.owner_lives:
         return OwnerLapsed()
-    stop = (yield from look(who, row.resource_keys)) or (yield from afford(attempt.charges))
+    stop: NotDispatched | None = None
+    if around.near or row.resource_keys:
+        stop = yield from look(who, row.resource_keys)
+    stop = stop or (yield from afford(attempt.charges))
     if stop is not None:
         return stop
     yield from store(arguments)
@@ -289,7 +290,7 @@ def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:
     yield from take_leases(row, attempt.at)
     at = row.dispatched_at or attempt.at
     crossing = AttemptRow(row.call_id, row.generation, attempt.owner_id, at, attempt.hard_deadline_at)
-    yield from change(INSERT_ATTEMPT, **crossing._asdict())
+    yield from add(attempts, crossing)
 
 
 def _dispatched(number: int, attempt: Attempt) -> dict[str, Any]:

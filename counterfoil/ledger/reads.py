@@ -116,7 +116,7 @@ class Reads:
 async def _rows(connection: AsyncConnection, sql: Sql[R], params: dict[str, Any]) -> list[R]:
     make = sql.make
     cursor = await connection.exec_driver_sql(sql.text, sql.positional(params))
-    return [make(*row) for row in cursor.all()]
+    return [make(row) for row in cursor.all()]
 
 
 def _only_reads(connection: Any, _: Any) -> None:  # noqa: ANN401 (SQLAlchemy's own event types)

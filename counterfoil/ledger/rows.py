@@ -7,6 +7,7 @@ and the row under compare-and-set on `revision`. What each change means is said 
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, insert, select, text, update
@@ -14,7 +15,7 @@ from sqlalchemy import bindparam, insert, select, text, update
 from ..canonical import JsonObject
 from .chain import Head, append
 from .events import EventType
-from .sql import Fact, Sql, change, one
+from .sql import Fact, Sql, add, one
 from .states import UNRESOLVED, Move, after
 from .tables import approvals, attempts, calls, keys, outbox
 
@@ -83,7 +84,7 @@ class CallRow(NamedTuple):
     @property
     def resource_keys(self) -> list[str]:
         """The canonical keys that this call holds or will hold; shared ones keep their prefix."""
-        found: list[str] = json.loads(self.resources)
+        found: list[str] = json.loads(self.resources) if self.resources != "[]" else []
         return found
 
     @property
@@ -97,12 +98,6 @@ class CallRow(NamedTuple):
         return self.state in UNRESOLVED or (self.state in {"queued", "awaiting_approval"} and self.sent == "unknown")
 
 
-_IMMUTABLE = frozenset(
-    {"call_id", "run_id", "step", "item", "parent_call_id", "route", "tenant", "subject", "client", "tool", "effect",
-     "args_digest", "args_payload", "args_shown", "if_version", "action_id", "created_at", "key_retention"}
-)  # fmt: skip
-_MUTABLE = tuple(name for name in CallRow._fields if name not in _IMMUTABLE)
-
 _TIMES = frozenset({"dispatched_at", "settled_at", "cancel_requested_at"})
 
 SELECT_CALL: Sql[CallRow] = Sql(
@@ -111,12 +106,16 @@ SELECT_CALL: Sql[CallRow] = Sql(
     .with_for_update(),
     CallRow,
 )
-INSERT_CALL: Sql[Any] = Sql(insert(calls).values({name: bindparam(name) for name in CallRow._fields}))
-UPDATE_CALL: Sql[Any] = Sql(
-    update(calls)
-    .where(calls.c.call_id == bindparam("of"), calls.c.revision == bindparam("was"))
-    .values({name: bindparam(name) for name in _MUTABLE})
-)
+
+
+@cache
+def update_call(*columns: str) -> Sql[Any]:
+    """The compare-and-set of a call that writes these columns."""
+    return Sql(
+        update(calls)
+        .where(calls.c.call_id == bindparam("of"), calls.c.revision == bindparam("was"))
+        .values({name: bindparam(name) for name in columns})
+    )
 
 
 class AttemptRow(NamedTuple):
@@ -147,7 +146,6 @@ SELECT_ATTEMPTS: Sql[AttemptRow] = Sql(
     .order_by(attempts.c.generation),
     AttemptRow,
 )
-INSERT_ATTEMPT: Sql[Any] = Sql(insert(attempts).values({name: bindparam(name) for name in AttemptRow._fields}))
 SETTLE_ATTEMPT: Sql[Any] = Sql(
     update(attempts)
     .where(attempts.c.call_id == bindparam("of"), attempts.c.generation == bindparam("number"))
@@ -213,7 +211,6 @@ SELECT_APPROVAL: Sql[ApprovalRow] = Sql(
     .with_for_update(),
     ApprovalRow,
 )
-INSERT_APPROVAL: Sql[Any] = Sql(insert(approvals).values({name: bindparam(name) for name in ApprovalRow._fields}))
 UPDATE_APPROVAL: Sql[Any] = Sql(
     update(approvals)
     .where(approvals.c.approval_id == bindparam("of"), approvals.c.state == bindparam("was"))
@@ -257,27 +254,22 @@ SELECT_KEY: Sql[KeyRow] = Sql(
     ),
     KeyRow,
 )
-INSERT_KEY: Sql[Any] = Sql(insert(keys).values({name: bindparam(name) for name in KeyRow._fields}))
 EXPIRE_KEYS: Sql[Any] = Sql(
     update(keys).where(keys.c.call_id == bindparam("of")).values(expires_at=bindparam("expires_at"))
 )
 POST: Sql[Any] = Sql(insert(outbox).values(topic=bindparam("topic"), call_id=bindparam("call_id"), at=bindparam("at")))
 
 # Partial indexes serve a query only where their condition stands in it as literals, not as parameters.
-_SAME_CALL = (
+SAME_TOOL = (
     calls.c.tenant == bindparam("tenant"),
     calls.c.subject == bindparam("subject"),
     calls.c.tool == bindparam("tool"),
 )
 JOINABLE = text("calls.delivered_at IS NULL AND calls.request_owner IS NULL AND calls.effect != 'read'")
+IS_JOINABLE = (calls.c.args_digest == bindparam("args_digest"), calls.c.route == "direct", JOINABLE)
 SELECT_JOINABLE: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
-    .where(
-        *_SAME_CALL,
-        calls.c.args_digest == bindparam("args_digest"),
-        calls.c.route == "direct",
-        JOINABLE,
-    )
+    .where(*SAME_TOOL, *IS_JOINABLE)
     .order_by(calls.c.created_at.desc()),
     CallRow,
 )
@@ -286,7 +278,7 @@ WAITING = text(
     " OR calls.state = 'awaiting_external' OR calls.state = 'awaiting_reconciliation')"
 )
 SELECT_WAITING: Sql[CallRow] = Sql(
-    select(*[calls.c[name] for name in CallRow._fields]).where(*_SAME_CALL, WAITING).order_by(calls.c.created_at),
+    select(*[calls.c[name] for name in CallRow._fields]).where(*SAME_TOOL, WAITING).order_by(calls.c.created_at),
     CallRow,
 )
 
@@ -308,11 +300,11 @@ def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: 
     for name in _TIMES & changes.keys():
         if changes[name] is not None:
             changes[name] = max(changes[name], head.at or 0)
-    new = row._replace(revision=row.revision + 1, seq=head.seq, head=head.hash, **changes)
-    values = {name: getattr(new, name) for name in _MUTABLE}
-    if (yield from change(UPDATE_CALL, of=row.call_id, was=row.revision, **values)) != 1:
+    changes |= {"revision": row.revision + 1, "seq": head.seq, "head": head.hash}
+    statement = update_call(*changes)
+    if (yield statement, {"of": row.call_id, "was": row.revision, **changes}) != 1:
         raise StaleRowError(f"{row.call_id} is no longer at revision {row.revision}")
-    return new
+    return row._replace(**changes)
 
 
 def create(row: CallRow, by: Move, event: EventType, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
@@ -321,7 +313,7 @@ def create(row: CallRow, by: Move, event: EventType, data: JsonObject, **changes
         Head.new(row.run_id), tenant=row.tenant, call_id=row.call_id, type=event, at=row.created_at, data=data
     )
     new = row._replace(state=after(row.state, by).value, revision=1, seq=head.seq, head=head.hash, **changes)
-    yield from change(INSERT_CALL, **new._asdict())
+    yield from add(calls, new)
     return new
 
 

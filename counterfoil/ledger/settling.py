@@ -20,7 +20,6 @@ from .budgeting import give_back, spend_after
 from .events import EventType
 from .evidence import HAPPENED, answering, contradicts, earlier_unknown
 from .rows import (
-    INSERT_ATTEMPT,
     KEEP_LATE,
     SELECT_ATTEMPT,
     SELECT_ATTEMPTS,
@@ -33,9 +32,9 @@ from .rows import (
     touch,
 )
 from .sealing import Sealed, store
-from .sql import Fact, Sql, change, fetch, one
+from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState, Move
-from .tables import leases
+from .tables import attempts, leases
 
 _RELEASE: Sql[Any] = Sql(delete(leases).where(leases.c.call_id == bindparam("of")))
 
@@ -108,7 +107,8 @@ def settle(
     if row.charges is not None and settlement.sent != "no":
         size = settlement.output.bytes if settlement.output is not None else 0
         yield from spend_after(row, output_bytes=size, elapsed_s=settlement.at - (row.dispatched_at or settlement.at))
-    doubt = earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=generation)
+    crossings = (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)) if generation > 1 else ()
+    doubt = earlier_unknown(row, crossings, before=generation)
     if retry_at is not None and row.cancel_requested_at is None:
         data = _t2(row, generation, settlement) | {"not_before": retry_at}
         sent = "unknown" if doubt or settlement.happened is None else "no"
@@ -178,31 +178,24 @@ def observe(
     )
     at, ended = row.created_at, settlement.at
     crossing = AttemptRow(row.call_id, 1, owner_id, at, None, ended, settlement.outcome, settlement.sent, ended)
-    yield from change(INSERT_ATTEMPT, **crossing._asdict())
+    yield from add(attempts, crossing)
     if row.key is not None:
         yield from bind_key(made, row.key, settlement.at)
         yield from start_retention(made, settlement.at)
     return Settled(made)
 
 
-def conclude(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
+def conclude(row: CallRow, settlement: Settlement, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
     """Make a settlement the state of its call: settled, or unresolved where it is ambiguous."""
     if settlement.output is not None:
         yield from store(settlement.output)
     data = _t2(row, row.generation, settlement)
+    changes |= _outcome(settlement)
     if settlement.outcome == "ambiguous":
-        return (
-            yield from move(
-                row,
-                Move.LOSE,
-                EventType.LOST,
-                settlement.at,
-                data,
-                **_outcome(settlement) | {"settled_at": None, "settled_by": None},
-            )
-        )
+        changes |= {"settled_at": None, "settled_by": None}
+        return (yield from move(row, Move.LOSE, EventType.LOST, settlement.at, data, **changes))
     event = EventType.SETTLED if settlement.by in {"execution", "recovery"} else EventType.RESOLVED
-    done = yield from move(row, Move.SETTLE, event, settlement.at, data, **_outcome(settlement))
+    done = yield from move(row, Move.SETTLE, event, settlement.at, data, **changes)
     yield from release(done, settlement.at)
     return done
 
@@ -243,7 +236,7 @@ def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]
         evidence=_object(late.get("evidence")),
     )
     yield from revoke(row)
-    return (yield from conclude(row._replace(output_payload=crossing.late_payload), settlement))
+    return (yield from conclude(row, settlement, output_payload=crossing.late_payload))
 
 
 def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> Fact[Superseded]:

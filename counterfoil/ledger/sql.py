@@ -17,10 +17,12 @@ change costs its neighbours nothing.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, overload
 
+from sqlalchemy import Table, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -39,10 +41,9 @@ class Sql(Generic[R]):
     @overload
     def __init__(self: Sql[tuple[()]], statement: ClauseElement) -> None: ...
     @overload
-    def __init__(self, statement: ClauseElement, row: Callable[..., R]) -> None: ...
-    def __init__(self, statement: ClauseElement, row: Callable[..., Any] | None = None) -> None:
+    def __init__(self, statement: ClauseElement, row: type[R]) -> None: ...
+    def __init__(self, statement: ClauseElement, row: type[Any] | None = None) -> None:
         self.statement = statement
-        self.row = row
         compiled = cast("SQLCompiler", statement.compile(dialect=sqlite.dialect(paramstyle="qmark")))
         self.text = str(compiled)
         if "POSTCOMPILE" in self.text:
@@ -51,17 +52,23 @@ class Sql(Generic[R]):
         self.defaults: dict[str, Any] = {**dict.fromkeys(self.order), **(compiled.params or {})}
         self._pick = _picker(self.order)
         self.has_rows = row is not None
+        self._make: Callable[[Sequence[Any]], R] | None = None
+        if row is not None:
+            self._make = partial(tuple.__new__, row)  # pyright: ignore[reportUnknownMemberType]  # `_make` without its checks
+            columns = compiled._result_columns  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] (no public name)
+            if len(row._fields) != len(columns):
+                raise TypeError(f"{row.__name__} needs one field for each column of: {self.text}")
 
     @property
-    def make(self) -> Callable[..., R]:
+    def make(self) -> Callable[[Sequence[Any]], R]:
         """What makes a row of a driver's tuple.
 
         Raises:
             TypeError: the statement has no rows.
         """
-        if self.row is None:
+        if self._make is None:
             raise TypeError(f"this statement gives no rows: {self.text}")
-        return self.row
+        return self._make
 
     def positional(self, params: dict[str, Any]) -> tuple[Any, ...]:
         """The values in the order of the `?` marks.
@@ -105,8 +112,8 @@ Fact: TypeAlias = Generator[Step, Any, T]
 def fetch(sql: Sql[R], **params: Any) -> Fact[list[R]]:  # noqa: ANN401 (a column's value)
     """All rows, as the statement's row type. Also for changes with RETURNING."""
     make = sql.make
-    rows: list[tuple[Any, ...]] = yield sql, params
-    return [make(*row) for row in rows]
+    found: list[tuple[Any, ...]] = yield sql, params
+    return list(map(make, found))
 
 
 def one(sql: Sql[R], **params: Any) -> Fact[R | None]:  # noqa: ANN401
@@ -119,6 +126,18 @@ def change(sql: Sql[Any], **params: Any) -> Fact[int]:  # noqa: ANN401
     """Carry out a change; how many rows it changed."""
     count: int = yield sql, params
     return count
+
+
+def add(table: Table, row: tuple[Any, ...]) -> Fact[None]:
+    """Insert a NamedTuple without what is None: that is NULL by itself, and the driver binds it slowly."""
+    names = cast("tuple[str, ...]", cast("Any", row)._fields)
+    given = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+    yield _insert(table, *given), given
+
+
+@cache
+def _insert(table: Table, *columns: str) -> Sql[Any]:
+    return Sql(table.insert().values({name: bindparam(name) for name in columns}))
 
 
 def run(connection: sqlite3.Connection, fact: Fact[T]) -> T:

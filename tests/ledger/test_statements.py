@@ -14,9 +14,10 @@ from sqlalchemy.dialects import sqlite
 
 import counterfoil.ledger
 from counterfoil.ledger import migrations
+from counterfoil.ledger.rows import AttemptRow, update_call
 from counterfoil.ledger.rules import RULES
-from counterfoil.ledger.sql import Sql, fetch, run
-from counterfoil.ledger.tables import calls, metadata
+from counterfoil.ledger.sql import Sql, add, fetch, run
+from counterfoil.ledger.tables import attempts, calls, metadata
 
 
 def statements() -> dict[str, Sql[Any]]:
@@ -71,6 +72,26 @@ def test_parameters_of_a_caller_override_and_what_is_left_out_is_null() -> None:
     }  # fmt: skip
     insert = Sql(calls.insert())
     assert dict(zip(insert.order, insert.positional({"call_id": "c"}), strict=True))["step"] is None
+
+
+def test_a_row_with_more_or_fewer_fields_than_columns_is_refused() -> None:
+    with pytest.raises(TypeError, match="Name needs one field for each column"):
+        Sql(select(calls.c.call_id, calls.c.state), Name)
+
+
+def test_an_added_row_leaves_out_what_is_none() -> None:
+    row = AttemptRow("c", 1, "own", 5, None)
+    sql, params = next(add(attempts, row))
+    assert params == {"call_id": "c", "generation": 1, "owner_id": "own", "dispatched_at": 5}
+    assert sql is next(add(attempts, row._replace(call_id="d")))[0]
+    assert "?" not in sql.postgresql()
+
+
+def test_a_changed_call_writes_the_changed_columns_alone() -> None:
+    sql = update_call("state", "revision")
+    assert sql.order == ("state", "revision", "of", "was")
+    assert sql is update_call("state", "revision")
+    assert "?" not in sql.postgresql()
 
 
 def test_a_misspelt_parameter_is_no_null() -> None:
