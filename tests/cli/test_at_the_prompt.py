@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import os
 import pty
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,3 +72,30 @@ def test_the_end_of_the_input_decides_nothing(folder: Path, command: Command, ap
     code, said = left(folder, approval["approval_id"], lambda _, person: end_input(person))
     assert (code, said) == (1, "counterfoil: nothing was typed; nothing was decided\n")
     assert command("approvals", "show", approval["approval_id"], "--json").answer["state"] == "pending"
+
+
+class Thinking(io.StringIO):
+    """A terminal at which a person types the digest, and which notes what runs while they think."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"{code}\n")
+        self.running: set[str] = set()
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:
+        self.running = {thread.name for thread in threading.enumerate()}
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
+        return super().readline(-1 if size is None else size)
+
+
+def test_nothing_stands_still_while_a_person_thinks(
+    command: Command, approval: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = Thinking(approval["digest"][:6])
+    monkeypatch.setattr(sys, "stdin", person)
+    decided = command("approvals", "approve", approval["approval_id"])
+    assert (decided.exit_code, decided.err) == (0, "")
+    assert "counterfoil-watchdog" not in person.running

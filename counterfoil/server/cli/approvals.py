@@ -6,7 +6,6 @@ known to have looked, so a decision is refused unless the configuration allows a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -16,10 +15,10 @@ from rich.console import RenderableType
 from ...canonical import JsonValue
 from . import following, render
 from .answer import part
-from .doors import account, explaining, opened, with_app
+from .doors import account, with_app
 from .exits import CommandError, Exit
 from .invocation import Invocation
-from .ports import App
+from .ports import App, View
 from .screen import Screen
 from .visible import masked
 
@@ -74,48 +73,67 @@ def show(invocation: Invocation, approval_id: str) -> int:
 
 
 def decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
-    """Show the proposal, make sure of a person or of automation, and record the decision."""
-    return explaining(lambda: asyncio.run(_decide(invocation, approval_id, decision)))
+    """Show the proposal, make sure of a person or of automation, and record the decision.
+
+    Nothing is open while a person thinks: no event loop stands still, and the digest is looked at again afterwards.
+    """
+    screen = Screen.of(invocation)
+    shown = with_app(invocation, lambda app: _proposal(app, approval_id))
+    via = _person_or_automation(screen, shown, decision)
+    digest = str(shown.wire["digest"] if via == "cli" else decision.digest)
+    after = with_app(invocation, lambda app: _record(app, shown.wire["approval_id"], decision, digest, via))
+    screen.answer(after.wire, after.panel, [*following.commands_of_approval(after.wire), _AFTER[decision.decision]])
+    return Exit.DONE
 
 
-async def _decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A proposal, as it is told to programs and to a person, and whether a script may decide here."""
+
+    wire: Mapping[str, Any]
+    panel: RenderableType
+    automation: bool
+
+
+async def _proposal(app: App, approval_id: str) -> _Shown:
+    return _shown(app, await app.runtime.approval(approval_id))
+
+
+async def _record(app: App, approval_id: str, decision: Decision, digest: str, via: Via) -> _Shown:
     from ...runtime.approvals import Decider  # noqa: PLC0415 (only a decision needs it)
 
-    screen = Screen.of(invocation)
-    async with opened(invocation) as app:
-        proposal = await app.runtime.approval(approval_id)
-        if proposal.is_error:
-            raise _refusal(proposal.wire())
-        shown = proposal.wire()
-        via = _person_or_automation(screen, app, shown, decision)
-        digest = shown["digest"] if via == "cli" else decision.digest
-        decider = Decider(by=account(), strength="same_user", via=via)
-        decided = await app.runtime.decide(
-            approval_id, decision.decision, digest=str(digest), note=decision.note, decider=decider
-        )
-        if decided.is_error:
-            raise _refusal(decided.wire())
-        wire = decided.wire()
-        screen.answer(wire, _panel(app, wire), [*following.commands_of_approval(wire), _AFTER[decision.decision]])
-        return Exit.DONE
+    decider = Decider(by=account(), strength="same_user", via=via)
+    return _shown(
+        app,
+        await app.runtime.decide(approval_id, decision.decision, digest=digest, note=decision.note, decider=decider),
+    )
 
 
-def _person_or_automation(screen: Screen, app: App, shown: Mapping[str, Any], decision: Decision) -> Via:
+def _shown(app: App, view: View) -> _Shown:
+    wire = view.wire()
+    if view.is_error:
+        raise _refusal(wire)
+    return _Shown(wire, _panel(app, wire), app.config.approvals.automation)
+
+
+def _person_or_automation(screen: Screen, shown: _Shown, decision: Decision) -> Via:
     """Who decides here; nobody may decide what another digest than the named one is of."""
-    if decision.digest is not None and decision.digest != shown["digest"]:
-        look = f"counterfoil approvals show {shown['approval_id']}"
-        raise _invalid(f"that is not the digest of this proposal; look at it again: {look}", {"approval": dict(shown)})
-    if decision.digest is not None and app.config.approvals.automation:
+    if decision.digest is not None and decision.digest != shown.wire["digest"]:
+        look = f"counterfoil approvals show {shown.wire['approval_id']}"
+        raise _invalid(
+            f"that is not the digest of this proposal; look at it again: {look}", {"approval": dict(shown.wire)}
+        )
+    if decision.digest is not None and shown.automation:
         return "automation"
     if not screen.has_person():
         raise _invalid(_NOBODY)
-    _ask(screen, app, shown, decision)
+    _ask(screen, shown, decision)
     return "cli"
 
 
-def _ask(screen: Screen, app: App, shown: Mapping[str, Any], decision: Decision) -> None:
-    screen.say(_panel(app, shown), copy=[f"digest {shown['digest']}"])
-    code = str(shown["digest"])[:CODE_LENGTH]
+def _ask(screen: Screen, shown: _Shown, decision: Decision) -> None:
+    screen.say(shown.panel, copy=[f"digest {shown.wire['digest']}"])
+    code = str(shown.wire["digest"])[:CODE_LENGTH]
     question = f"To {decision.decision} exactly this, type the first {CODE_LENGTH} characters of its digest: "
     typed = screen.ask(question, otherwise="nothing was decided")
     if typed.lower() != code.lower():

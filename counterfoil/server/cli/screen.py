@@ -62,7 +62,7 @@ class Screen:
     def _line_typed(self, question: str) -> str:
         """A line with its end, or nothing at the end of the input.
 
-        One Ctrl-C ends the wait: asyncio's own handler would only cancel a task that this read keeps from running.
+        One Ctrl-C ends the wait, whatever handler another part has set.
         """
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
