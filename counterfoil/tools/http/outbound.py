@@ -284,8 +284,8 @@ class _Crossing:
     def failure(self, url: Url, reason: str) -> OutboundError:
         """What a failure means at this point."""
         if self.sent:
-            return LostError(f"{url.host} gave no whole answer: {reason}")
-        return NotSentError(f"{url.host} could not be reached: {reason}")
+            return LostError(f"{url.host} gave no whole answer: {reason.rstrip('.')}")
+        return NotSentError(f"{url.host} could not be reached: {reason.rstrip('.')}")
 
 
 def moved(message: Message, url: Url, *, keep: bool) -> Message:
