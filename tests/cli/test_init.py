@@ -39,7 +39,7 @@ def test_init_as_json_names_the_files_and_the_command_for_a_client(folder: Path,
 def test_the_settings_for_a_client_can_be_copied_whole(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     ran = command("init", "--client", "cursor")
-    settings = json.loads(ran.out[ran.out.index("{") :])
+    settings, _ = json.JSONDecoder().raw_decode(ran.out, ran.out.index("{"))
     server = settings["mcpServers"]["counterfoil"]
     assert [server["command"], *server["args"][:3]] == [sys.executable, "-m", "counterfoil", "serve"]
 
@@ -47,6 +47,7 @@ def test_the_settings_for_a_client_can_be_copied_whole(command: Command, monkeyp
 def test_without_a_terminal_it_asks_nothing_and_shows_every_client(command: Command) -> None:
     shown = command("init").out
     assert all(client.title in shown for client in CLIENTS.values())
+    assert shown.splitlines()[-1] == "  counterfoil doctor"  # what to type next is not above a screenful of clients
 
 
 def test_an_unknown_client_is_refused_before_anything_is_written(folder: Path, command: Command) -> None:

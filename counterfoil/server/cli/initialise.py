@@ -8,7 +8,6 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from rich.console import Group
 from rich.text import Text
 
 from .clients import Transport, toml_string
@@ -97,19 +96,21 @@ def _tell(screen: Screen, target: Path, answers: Answers) -> None:
     found = setups(server, target, chosen, Transport.STDIO)
     written = [str(path) for path in _paths(target, answers)]
     answer = {"ok": True, "written": written, "stdio": server.stdio, "clients": [asdict(one) for one in found]}
-    screen.answer(answer, _next_steps(written, answers.source), [line for one in found for line in lines_of(one)])
+    texts = [line for one in found for line in lines_of(one)]
+    screen.answer(answer, Text(_written(written, clients=bool(texts))), [*texts, *_next_steps(answers.source)])
 
 
-def _next_steps(written: list[str], source: Source) -> Group:
-    """What to type next, and what the lines below are for."""
-    example = source is Source.EXAMPLE
-    call = """counterfoil call shop_order '{"order_id": "ord_1"}'""" if example else "counterfoil tools list"
-    by_hand = [Text("  (first take the comment signs from the HTTP tool in it)")] if source is Source.HTTP else []
-    return Group(
-        Text(f"Wrote {' and '.join(written)}. Next:"),
-        *by_hand,
-        Text("  counterfoil check", style="bold"),
-        Text(f"  {call}", style="bold"),
-        Text("  counterfoil doctor", style="bold"),
-        Text("\nFor a client, to be put in beside what is there (traps: counterfoil doctor --client NAME):\n"),
+def _written(written: list[str], *, clients: bool) -> str:
+    below = "\n\nFor a client, to be put in beside what is there (traps: counterfoil doctor --client NAME):\n"
+    return f"Wrote {' and '.join(written)}.{below if clients else ''}"
+
+
+def _next_steps(source: Source) -> list[str]:
+    """What to type next; it comes last, where the eyes are after a screenful of clients."""
+    call = (
+        """counterfoil call shop_order '{"order_id": "ord_1"}'"""
+        if source is Source.EXAMPLE
+        else "counterfoil tools list"
     )
+    by_hand = ["  (first take the comment signs from the HTTP tool in it)"] if source is Source.HTTP else []
+    return ["Next:", *by_hand, "  counterfoil check", f"  {call}", "  counterfoil doctor"]

@@ -82,7 +82,7 @@ def call_panel(view: View, asked: str | None = None) -> RenderableType:
                 ("attempts", view.get("attempts")),
                 (
                     "replayed",
-                    "yes: this is the recorded outcome of an earlier request" if view.get("replayed") else None,
+                    "yes: it was asked for before, and this is what became of it" if view.get("replayed") else None,
                 ),
                 ("error", _error_line(view.get("error"))),
                 ("approval", _approval_line(view.get("approval"))),

@@ -43,6 +43,8 @@ def found(matches: Iterable[View], unmatched: Iterable[str], more: int) -> Rende
     words = ", ".join(unmatched)
     if words:
         told.append(Text(visible(f"No tool knows: {words}"), style="dim"))
+    if words and not matches:
+        told.append(Text("A search matches words: put those that people use into a tool's description or tags."))
     if more:
         told.append(Text(f"and {more} more; --limit shows them", style="dim"))
     return Group(*told)
