@@ -49,10 +49,17 @@ class Watchdog:
             last = self._last
             if time.monotonic() - last > self._blocked_s and last != told:
                 told = last
-                names = ", ".join(self._suspects()) or "no tool: the machine or this process stood still"
-                log.warning(
-                    "the event loop has stood still for over %g s; running on it: %s. "
-                    "A tool that blocks should be a plain `def`, which runs in a thread.",
-                    self._blocked_s,
-                    names,
-                )
+                names = ", ".join(self._suspects())
+                if names:
+                    log.warning(
+                        "the event loop has stood still for over %g s; running on it: %s. "
+                        "A tool that blocks should be a plain `def`, which runs in a thread.",
+                        self._blocked_s,
+                        names,
+                    )
+                else:
+                    log.warning(
+                        "the event loop has stood still for over %g s, and no tool runs on it: "
+                        "the machine is busy or was asleep.",
+                        self._blocked_s,
+                    )
