@@ -186,6 +186,26 @@ def test_a_host_that_is_none_is_told_at_its_place(tmp_path: Path) -> None:
     assert (problem.key, problem.line) == ("http.allow_hosts[1]", 4)
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "key", "says"),
+    [
+        ("[python]\nmodules = [\n  'no_such_module',\n]\n", BEFORE + 3, "python.modules[0]", "cannot be imported"),
+        (
+            "[[policy]]\nid = 'r'\nverdict = 'deny'\nwhen = { '/a.b' = { matches = '(a)\\1' } }\n",
+            BEFORE + 4,
+            "policy[0].when./a.b",
+            "rule 'r'",
+        ),
+    ],
+)
+def test_a_mistake_outside_of_the_tools_has_its_line_too(
+    tmp_path: Path, text: str, line: int, key: str, says: str
+) -> None:
+    (problem,) = problems_of(tmp_path, text)
+    assert (problem.key, problem.line) == (key, line)
+    assert says in problem.message
+
+
 @pytest.mark.parametrize("headers", ["{ Authorization = 5 }", "{ X-Key = ['s3'] }"])
 def test_no_message_repeats_a_header(tmp_path: Path, headers: str) -> None:
     (problem,) = problems_of(tmp_path, tool(http=f"headers = {headers}"))
@@ -197,6 +217,7 @@ def test_no_message_repeats_a_header(tmp_path: Path, headers: str) -> None:
     ("text", "severity", "says"),
     [
         (tool(after=PROBE + GOOD), "warning", "could match another call"),
+        (tool(after=PROBE + "query = { key = '{call.action_id}' }\n" + GOOD), "warning", "can find no call"),
         (tool("settle_s = 5"), "warning", "nothing asks"),
         (tool(effect="destructive"), "note", "without probe, key or compensation"),
         (tool(http="headers = { Authorization = 'Bearer hunter2' }"), "note", "write env:NAME or file:PATH"),

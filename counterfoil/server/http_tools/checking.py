@@ -25,7 +25,7 @@ from ..config import Configuration, Problem
 from ..config.errors import KeyPath
 from ..config.tool_tables import AnswerTable, ToolProbeTable, ToolTable
 from .making import input_schema, output_schema, probe_of, tool_of, undo_of
-from .naming import names_action, names_call
+from .naming import names_action, sends_key
 
 _SIGNS: Final = ("happened", "pending", "absent")
 _NO_TEMPLATE: Final = (
@@ -186,7 +186,7 @@ def _check_keys(checked: Checked) -> None:
 
 
 def _check_key(checked: Checked, key: str, spec: HttpTool, idempotency: Idempotency | None) -> None:
-    if idempotency is Idempotency.KEYED and spec.key_header is None and not names_call(spec.request):
+    if idempotency is Idempotency.KEYED and not sends_key(spec):
         checked.say(key, "a keyed tool sends its key, and this one sends it nowhere; state idempotency_header, or "
                          "{call.action_id} in the request")  # fmt: skip
 
