@@ -7,7 +7,8 @@ Entries of `allow_hosts`:
     127.0.0.1:9000         that address on that port, as the line above; an address is never named without its port
     [::1]:9000             the same in IPv6
 
-Names are compared as they stand on the wire: ASCII (punycode), lower case, no trailing dot. Nothing is resolved here.
+Names are compared as they stand on the wire: ASCII (punycode), lower case, no trailing dot. This machine is named by
+its address and never as `localhost`. Nothing is resolved here.
 """
 
 from __future__ import annotations
@@ -155,6 +156,8 @@ def _name(host: str) -> str:
         if address_of(host) is None:
             raise UrlError(f"{host!r} could be read as an address; write that as four decimal numbers")
         return host
+    if host == "localhost" or host.endswith(".localhost"):
+        raise UrlError(f"{host!r} is this machine by another word; write its address, such as 127.0.0.1:9000")
     if not _NAME.fullmatch(host) or len(host) > 253:  # noqa: PLR2004 (the longest name of the DNS)
         raise UrlError(f"expected a host name or address, not {host!r}")
     return host
