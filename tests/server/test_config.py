@@ -165,7 +165,7 @@ def test_an_absolute_ledger_stays_where_it_is() -> None:
             4,
             "policy",
             "policy[0].when./y",
-            "unknown test 'above'",
+            "'above' is no operator",
             None,
         ),
         (
