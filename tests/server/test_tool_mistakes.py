@@ -154,7 +154,7 @@ def test_several_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Pa
         (tool(after=PROBE + "happened = { inn = [] }"), AFTER + 2, "tools.t.probe.happened.inn", "did you mean in?"),
         (tool(http="jsn = 1"), HTTP, "tools.t.http.jsn", "did you mean json?"),
         (tool(method="FETCH"), HTTP - 2, "tools.t.http.method", "'GET', 'HEAD'"),
-        (tool("output = { a = 'strng' }"), MORE, "tools.t.output.a", "did you mean string"),
+        (tool("output = { a = 'strng' }"), MORE, "tools.t.output.a", "did you mean 'string'"),
         (tool(http="json = { at = 2026-01-01 }"), HTTP, "tools.t.http.json", "dates and times as text"),
         (tool(http="headers = { Host = 'x' }"), HTTP, "tools.t.http.headers.Host", "client's own"),
         (tool(after=PROBE + GOOD + "tool = 'x'"), AFTER + 3, "tools.t.probe.tool", "not available"),

@@ -16,9 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
+
+from ...registry.nearest import hint
 
 HTTP, HTTPS = "http", "https"
 DEFAULT_PORTS: Final = {HTTP: 80, HTTPS: 443}
@@ -102,8 +103,7 @@ class Hosts:
         wanted = url.host if url.origin == (HTTPS, url.host, DEFAULT_PORTS[HTTPS]) else _with_port(url)
         if address_of(url.host) is None and (url.host, None) in self._allowed:
             return f"allow_hosts has {url.host!r}, which means https on port 443 alone; add {wanted!r} to allow this"
-        near = get_close_matches(wanted, list(self._allowed.values()), 1)
-        return f"the host {wanted!r} is not in allow_hosts" + (f"; did you mean {near[0]!r}?" if near else "")
+        return f"the host {wanted!r} is not in allow_hosts{hint(wanted, self._allowed.values())}"
 
     def names_address(self, host: str, port: int) -> bool:
         """Whether this is an address that an entry names itself, and so may be a loopback one."""
