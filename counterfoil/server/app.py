@@ -189,9 +189,8 @@ def policy_of(config: Configuration) -> Policy:
         return Policy(rules, {effect: getattr(defaults, effect.value) for effect in Effect})
     except PolicyError as error:
         index = next(n for n, rule in enumerate(config.policy) if rule.id == error.rule_id)
-        raise ConfigError(
-            config.path, [config.problem(("policy", index, *error.field.split(".", maxsplit=1)), str(error))]
-        ) from None
+        problem = config.problem(("policy", index, *error.field.split(".", 1)), str(error))
+        raise ConfigError(config.path, [problem]) from None
 
 
 async def _open_ledger(config: Configuration, clock: Clock) -> Ledger:

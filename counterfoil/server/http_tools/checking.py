@@ -24,8 +24,8 @@ from ...tools.http.spec import HttpTool, Sign
 from ..config import Configuration, Problem
 from ..config.errors import KeyPath
 from ..config.tool_tables import AnswerTable, ToolProbeTable, ToolTable
+from .keys import names_action, sends_key
 from .making import input_schema, output_schema, probe_of, tool_of, undo_of
-from .naming import names_action, sends_key
 
 _SIGNS: Final = ("happened", "pending", "absent")
 _NO_TEMPLATE: Final = (

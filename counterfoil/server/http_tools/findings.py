@@ -12,8 +12,8 @@ from ...secret_names import is_secret_name
 from ..config import Configuration
 from ..config.errors import KeyPath
 from ..config.tool_tables import RequestTable, ToolTable
+from .keys import is_reference, names_call, sends_key
 from .making import probe_of, tool_of
-from .naming import is_reference, names_call, sends_key
 
 _ANOTHERS: Final = (
     "this probe could match another call: nothing in its request is this call's alone; send "

@@ -15,9 +15,9 @@ from ...registry.filling_url import split_template, url_faults
 from ...registry.nearest import hint
 from ...registry.predicates import PredicateError, parse_pointer, predicate
 from ...registry.schema_paths import has_path
-from .filled import SECRET
 from .hosts import Hosts, UrlError, parse_url
 from .meaning import HEADER
+from .message import SECRET
 from .spec import HttpProbe, HttpTool, Pages, Request, Sign
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")

@@ -6,7 +6,7 @@ from typing import cast
 
 from ...canonical import JsonValue
 from ...registry.filling import TemplateError, holes
-from ...tools.http.filled import SECRET
+from ...tools.http.message import SECRET
 from ...tools.http.spec import HttpTool, Request
 
 
