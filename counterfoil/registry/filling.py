@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast
 
 from ..canonical import canonical, pointer
+from .nearest import nearest
 from .schema_paths import has_path
 from .vocabulary import JsonObject, JsonValue
 
@@ -227,8 +227,8 @@ def fault_of(hole: Hole, scope: Scope) -> str | None:
     if has_path(scope.input_schema, hole.path):
         return None
     known = _names(scope.input_schema)
-    near = get_close_matches(hole.path[0], known, 1) if hole.path[0] not in known else []
-    hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(known) or 'none'}"
+    near = nearest(hole.path[0], known) if hole.path[0] not in known else None
+    hint = f"; did you mean {near!r}?" if near else f"; it has {', '.join(known) or 'none'}"
     return f"{{{written}}} names no argument of this tool{hint}"
 
 

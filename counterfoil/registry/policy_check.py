@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import StrEnum
 from itertools import combinations
 from typing import Final, TypeAlias
 
 from .contract import Contract
+from .nearest import hint
 from .policy import Policy
 from .policy_rules import ReadyRule
 from .predicates import Op, Predicate
@@ -101,8 +101,7 @@ def _unknown_tools(policy: Policy, by_name: Mapping[str, Contract]) -> Iterator[
 
 
 def _unknown(tool: str, by_name: Mapping[str, Contract]) -> str:
-    near = get_close_matches(tool, by_name, 1)
-    return f"the tool {tool!r}, which is not registered" + (f"; did you mean {near[0]!r}?" if near else "")
+    return f"the tool {tool!r}, which is not registered{hint(tool, by_name)}"
 
 
 def _absent_pointers(policy: Policy, covered: Covered) -> Iterator[Finding]:

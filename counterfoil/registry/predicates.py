@@ -11,12 +11,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Literal, TypeAlias, cast
 
 import jsonschema_rs
 
+from .nearest import hint
 from .vocabulary import JsonValue
 
 PATTERN_MAX = 200
@@ -75,9 +75,7 @@ def predicate(pointer: str, op: str, operand: object) -> Predicate:
     """
     parts = parse_pointer(pointer)
     if op not in list(Op):
-        near = get_close_matches(op, [known.value for known in Op], 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise PredicateError(f"{op!r} is no operator; it may be {', '.join(Op)}{hint}")
+        raise PredicateError(f"{op!r} is no operator; it may be {', '.join(Op)}{hint(op, map(str, Op))}")
     value = cast("JsonValue", operand)
     return Predicate(pointer, parts, Op(op), value, _BUILDERS[Op(op)](Op(op), value))
 

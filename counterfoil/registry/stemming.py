@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final
 
 TERM_MAX = 40
@@ -51,7 +51,8 @@ def terms(text: str) -> list[str]:
 def words(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The words of a text, each as it was written and as its terms; a stop word has none.
 
-    Identifiers are cut at underscores, at changes of case and between letters and digits.
+    Identifiers are cut at underscores, at changes of case and between letters and digits. Two pieces of one word are
+    also a term together, so that `GitHub` and `github` meet; each of them has it.
     """
     for run in _runs(text):
         yield from _cut(run)
@@ -76,15 +77,19 @@ def _runs(text: str) -> list[str]:
 
 @lru_cache(maxsize=20_000)
 def _terms_of(run: str) -> tuple[str, ...]:
-    return tuple(term for _, found in _cut(run) for term in found)
+    return tuple(dict.fromkeys(term for _, found in _cut(run) for term in found))
 
 
 @lru_cache(maxsize=20_000)
 def _cut(run: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if _UNSPACED.search(run):
         return ((run[:TERM_MAX], _pairs(run)),)
-    pieces = (piece.casefold()[:TERM_MAX] for piece in _PIECE.findall(run))
-    return tuple((word, () if word in STOP_WORDS else (stem(word),)) for word in pieces)
+    pieces = [piece.casefold()[:TERM_MAX] for piece in _PIECE.findall(run)]
+    pairs = [stem((one + other)[:TERM_MAX]) for one, other in pairwise(pieces)]
+    return tuple(
+        (word, () if word in STOP_WORDS else (stem(word), *pairs[max(at - 1, 0) : at + 1]))
+        for at, word in enumerate(pieces)
+    )
 
 
 def _singular(word: str) -> str:

@@ -30,7 +30,8 @@ from ..runtime.runtime import Runtime
 from ..runtime.settings import Pool, Settings
 from ..runtime.views import CallView
 from ..tools.http.outbound import Outbound
-from .config import ConfigError, Configuration, Problem, load
+from .config import ConfigError, Configuration, load
+from .config.errors import KeyPath
 from .config.kinds import read_rate
 from .http_tools import register_http_tools, unfitting, usable_hosts
 from .limits import budgets_of, limit_of
@@ -114,7 +115,7 @@ def _register(config: Configuration, catalogue: Catalogue) -> Outbound:
     problems += register_modules(config, catalogue)
     problems += register_http_tools(config, catalogue, outbound)
     problems += unfitting(config, catalogue)
-    problems += [Problem("python", "python.modules", None, text) for text in catalogue.check(config.tools)]
+    problems += [config.problem(("python", "modules"), text) for text in catalogue.check(config.tools)]
     if problems:
         raise ConfigError(config.path, sorted(problems, key=lambda problem: problem.line or 0))
     return outbound
@@ -188,7 +189,7 @@ def policy_of(config: Configuration) -> Policy:
         return Policy(rules, {effect: getattr(defaults, effect.value) for effect in Effect})
     except PolicyError as error:
         index = next(n for n, rule in enumerate(config.policy) if rule.id == error.rule_id)
-        problem = Problem("policy", f"policy[{index}].{error.field}", None, str(error))
+        problem = config.problem(("policy", index, *error.field.split(".", 1)), str(error))
         raise ConfigError(config.path, [problem]) from None
 
 
@@ -198,8 +199,8 @@ async def _open_ledger(config: Configuration, clock: Clock) -> Ledger:
         path=config.ledger_path,
         durability=config.ledger.durability,
         lease_s=config.ledger.lease_s,
-        payload_keys=_keys(config, config.ledger.payload_keys, "ledger.payload_keys"),
-        approval_keys=_keys(config, config.approvals.keys, "approvals.keys"),
+        payload_keys=_keys(config, config.ledger.payload_keys, ("ledger", "payload_keys")),
+        approval_keys=_keys(config, config.approvals.keys, ("approvals", "keys")),
         clock=clock.now,
     )
     ends = clock.monotonic() + OPEN_WAIT_S
@@ -212,11 +213,11 @@ async def _open_ledger(config: Configuration, clock: Clock) -> Ledger:
             await asyncio.sleep(OPEN_PAUSE_S)
 
 
-def _keys(config: Configuration, references: tuple[str, ...], key: str) -> list[str]:
+def _keys(config: Configuration, references: tuple[str, ...], key: KeyPath) -> list[str]:
     try:
         return [resolve(reference, config.path.parent).reveal() for reference in references]
     except SecretError as error:
-        raise ConfigError(config.path, [Problem(key.split(".", maxsplit=1)[0], key, None, str(error))]) from None
+        raise ConfigError(config.path, [config.problem(key, str(error))]) from None
 
 
 def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts:

@@ -25,7 +25,7 @@ def register_modules(config: Configuration, catalogue: Catalogue) -> list[Proble
         try:
             _register(_import(name), catalogue, threads)
         except _UnusableModuleError as error:
-            problems.append(Problem("python", f"python.modules[{index}]", None, str(error)))
+            problems.append(config.problem(("python", "modules", index), str(error)))
     return problems
 
 

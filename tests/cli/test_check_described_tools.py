@@ -37,7 +37,7 @@ def test_check_shows_each_tool_and_what_deserves_a_look(command: Command, folder
     found = [(one["severity"], one["text"]) for one in ran.answer["findings"]]
     assert [severity for severity, _ in found] == ["warning", "note", "note"]
     assert found[0][1].startswith("line 15, [tools.orders_refund.probe]")
-    assert "lowers the default of effect 'destructive'" in found[1][1]
+    assert found[1][1].startswith("line 3, [policy], policy[0]: it lowers the default of effect 'destructive'")
     assert found[2][1].startswith("line 14, [tools.orders_refund.http], tools.orders_refund.http.headers.Authorization")
     assert "hunter2" not in ran.out
     shown = command("check").out

@@ -42,6 +42,7 @@ def test_a_read_is_not_said_to_need_an_undo(command: Command) -> None:
 
 def test_the_facts_of_a_tool_are_there_for_a_program_too(command: Command) -> None:
     shown = command("tools", "show", "shop_refund", "--json").answer
+    assert set(shown["retry"]) == {"attempts", "backoff_s", "least_s"}
     assert (shown["contract_approval"], shown["visibility"], shown["key_retention_s"]) == ("none", "deferred", 86400)
     assert (shown["pool"], shown["rate"], shown["concurrency"]) == (None, None, None)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from counterfoil.registry.contract import Contract, Gate, Schemas, Text
 from counterfoil.registry.index import Index
 from counterfoil.registry.search import COMMON_MIN, CONTENDERS, FOLLOWED, UNMATCHED_MAX, View, search
-from counterfoil.registry.stemming import stem, terms
+from counterfoil.registry.stemming import stem, terms, words
 from counterfoil.registry.vocabulary import Effect, JsonObject, JsonValue
 
 
@@ -42,9 +42,15 @@ def hits(query: str, category: str | None = None, limit: int = 5) -> list[str]:
 
 class TestWords:
     def test_identifiers_are_cut_at_underscores_case_and_digits(self) -> None:
-        assert list(terms("getHTTPResponse_v2 order-id XMLFile")) == [
-            *map(stem, ["get", "http", "response", "v"]), "2", *map(stem, ["order", "id", "xml", "file"]),
-        ]  # fmt: skip
+        alone = [stem(word) for word, _ in words("getHTTPResponse_v2 order-id XMLFile")]
+        assert alone == [*map(stem, ["get", "http", "response", "v"]), "2", *map(stem, ["order", "id", "xml", "file"])]
+        assert set(alone) < set(terms("getHTTPResponse_v2 order-id XMLFile"))
+
+    def test_a_name_with_capitals_inside_is_found_however_it_is_written(self) -> None:
+        tools = index(tool("github_issue_create", "Open an issue."), tool("notes_add", "Keep one in PayPal or S3."))
+        for query, name in [("GitHub", "github_issue_create"), ("paypal", "notes_add"), ("s3", "notes_add")]:
+            found = search(tools, query, lambda _: True)
+            assert ([hit for hit, _ in found.hits], found.unmatched) == ([name], []), query
 
     @pytest.mark.parametrize(
         "family",

@@ -130,6 +130,8 @@ def test_an_absolute_ledger_stays_where_it_is() -> None:
         ("[server]\nport = '80'", 2, "server", "server.port", "valid integer; got '80'", None),
         ("[server]\nshow_locked = 1", 2, "server", "server.show_locked", "valid boolean", None),
         ("[server]\ntransport = 'pipe'", 2, "server", "server.transport", "'stdio' or 'http'", None),
+        ("[server]\ntransport = 'htp'", 2, "server", "server.transport", "'stdio' or 'http'; got 'htp'", "http"),
+        ("[policy_defaults]\nwrite = 'alow'", 2, "policy_defaults", "policy_defaults.write", "got 'alow'", "allow"),
         ("server.grace_s = -1", 1, "", "server.grace_s", "greater than or equal to 0", None),
         ("[ledger]\nurl = 'mysql://x'", 2, "ledger", "ledger.url", "expected sqlite+aiosqlite:///PATH", None),
         ("[ledger]\nurl = 'sqlite+aiosqlite:///:memory:'", 2, "ledger", "ledger.url", "outlives the process", None),
@@ -163,7 +165,7 @@ def test_an_absolute_ledger_stays_where_it_is() -> None:
             4,
             "policy",
             "policy[0].when./y",
-            "unknown test 'above'",
+            "'above' is no operator",
             None,
         ),
         (
@@ -228,6 +230,7 @@ def test_a_wrong_value_is_named_with_table_key_and_line(
     [
         ("[ledger]\nurl = 'postgresql+asyncpg://db/x'", 2, "ledger", "ledger.url"),
         ("[auth]\nmode = 'oauth'", 2, "auth", "auth.mode"),
+        ("[auth]\nmode = 'oauth'\n[[auth.tokens]]\ntoken = 'env:X'\nsubject = 'a'", 2, "auth", "auth.mode"),
         ("[auth]\nissuer = 'https://auth.example'", 2, "auth", "auth.issuer"),
         ("\n[tools.a]\neffect = 'read'\nsql = { database = 'x' }", 4, "tools.a", "tools.a.sql"),
         ("[upstreams.a]\ncommand = 'x'", 1, "upstreams.a", "upstreams.a"),

@@ -154,7 +154,7 @@ def test_several_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Pa
         (tool(after=PROBE + "happened = { inn = [] }"), AFTER + 2, "tools.t.probe.happened.inn", "did you mean in?"),
         (tool(http="jsn = 1"), HTTP, "tools.t.http.jsn", "did you mean json?"),
         (tool(method="FETCH"), HTTP - 2, "tools.t.http.method", "'GET', 'HEAD'"),
-        (tool("output = { a = 'strng' }"), MORE, "tools.t.output.a", "did you mean string"),
+        (tool("output = { a = 'strng' }"), MORE, "tools.t.output.a", "did you mean 'string'"),
         (tool(http="json = { at = 2026-01-01 }"), HTTP, "tools.t.http.json", "dates and times as text"),
         (tool(http="headers = { Host = 'x' }"), HTTP, "tools.t.http.headers.Host", "client's own"),
         (tool(after=PROBE + GOOD + "tool = 'x'"), AFTER + 3, "tools.t.probe.tool", "not available"),
@@ -186,6 +186,26 @@ def test_a_host_that_is_none_is_told_at_its_place(tmp_path: Path) -> None:
     assert (problem.key, problem.line) == ("http.allow_hosts[1]", 4)
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "key", "says"),
+    [
+        ("[python]\nmodules = [\n  'no_such_module',\n]\n", BEFORE + 3, "python.modules[0]", "cannot be imported"),
+        (
+            "[[policy]]\nid = 'r'\nverdict = 'deny'\nwhen = { '/a.b' = { matches = '(a)\\1' } }\n",
+            BEFORE + 4,
+            "policy[0].when./a.b",
+            "linear time",
+        ),
+    ],
+)
+def test_a_mistake_outside_of_the_tools_has_its_line_too(
+    tmp_path: Path, text: str, line: int, key: str, says: str
+) -> None:
+    (problem,) = problems_of(tmp_path, text)
+    assert (problem.key, problem.line) == (key, line)
+    assert says in problem.message
+
+
 @pytest.mark.parametrize("headers", ["{ Authorization = 5 }", "{ X-Key = ['s3'] }"])
 def test_no_message_repeats_a_header(tmp_path: Path, headers: str) -> None:
     (problem,) = problems_of(tmp_path, tool(http=f"headers = {headers}"))
@@ -197,6 +217,7 @@ def test_no_message_repeats_a_header(tmp_path: Path, headers: str) -> None:
     ("text", "severity", "says"),
     [
         (tool(after=PROBE + GOOD), "warning", "could match another call"),
+        (tool(after=PROBE + "query = { key = '{call.action_id}' }\n" + GOOD), "warning", "can find no call"),
         (tool("settle_s = 5"), "warning", "nothing asks"),
         (tool(effect="destructive"), "note", "without probe, key or compensation"),
         (tool(http="headers = { Authorization = 'Bearer hunter2' }"), "note", "write env:NAME or file:PATH"),

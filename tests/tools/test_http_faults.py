@@ -36,7 +36,7 @@ def test_a_sound_tool_has_no_faults() -> None:
 @pytest.mark.parametrize(
     ("spec", "path", "said"),
     [
-        (HttpTool(Request("PSOT", URL)), ("method",), "did you mean POST?"),
+        (HttpTool(Request("PSOT", URL)), ("method",), "did you mean 'POST'?"),
         (HttpTool(Request("GET", URL, json={})), ("json",), "GET has no body"),
         (HttpTool(Request("GET", URL, form={})), ("form",), "GET has no body"),
         (HttpTool(Request("POST", URL, json={}, form={})), ("form",), "not both"),

@@ -70,6 +70,8 @@ def test_what_is_not_listed_may_not(url: str) -> None:
         "http://0x7f000001:9000/",
         "http://0177.0.0.1:9000/",
         "http://127.1:9000/",
+        "http://localhost:9000/",
+        "http://a.localhost:9000/",
         "http://127.0.0.1.:9000/",
         "http://[0:0:0:0:0:0:0:1]:9000/",
         "http://[::1%25eth0]:9000/",

@@ -18,7 +18,7 @@ from .tools import summaries
 from .visible import visible
 
 if TYPE_CHECKING:
-    from ...registry.policy_check import PolicyTest
+    from ...registry.policy_check import Finding, PolicyTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,14 @@ def _of_tools(app: Tools) -> Checked:
     found = sorted([*found, *of_described(app.config)], key=lambda one: list(Severity).index(one.severity))
     return Checked(
         summaries(app),
-        [{"severity": str(one.severity), "rule_id": one.rule_id, "text": one.text} for one in found],
+        [{"severity": str(one.severity), "rule_id": one.rule_id, "text": _placed(app, one)} for one in found],
     )
+
+
+def _placed(app: Tools, finding: Finding) -> str:
+    """What was found of a rule, with the line that it begins on; the others say theirs themselves."""
+    index = next((n for n, rule in enumerate(app.config.policy) if rule.id == finding.rule_id), None)
+    return finding.text if index is None else str(app.config.problem(("policy", index), finding.text))
 
 
 def _tests(app: Tools) -> list[PolicyTest]:

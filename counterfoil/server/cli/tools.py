@@ -114,7 +114,7 @@ def _details(contract: Contract) -> dict[str, Any]:
         "resources": ["(a function of the arguments)"] if callable(gate.resources) else list(gate.resources),
         "sensitive": list(gate.sensitive),
         "timeout_s": limits.timeout_s,
-        "retry": {"attempts": contract.retry.attempts, "backoff_s": contract.retry.backoff_s},
+        "retry": asdict(contract.retry),
         "concurrency": limits.concurrency,
         "rate": None if limits.rate is None else asdict(limits.rate),
         "pool": limits.pool,

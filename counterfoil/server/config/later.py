@@ -29,6 +29,8 @@ def take_out(document: dict[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
         if isinstance(kept.get(table), dict) and spoken(kept[table].get(key)):
             kept[table] = {name: value for name, value in kept[table].items() if name != key}
             found.append((table, key))
+    if ("auth", "mode") in found and "tokens" in kept["auth"]:
+        kept["auth"] |= {"mode": "tokens"}  # they are checked, and not blamed for a mode that is not there yet
     if isinstance(kept.get("tools"), dict):
         kept["tools"] = dict(_known_tools(kept["tools"], found))
     return kept, found

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "counterfoil.toml"
 _SECRET_KEYS: Final = frozenset({"keys", "payload_keys", "token", "headers", "url"})
+_QUOTED = re.compile(r"'([^']*)'")
 _PARSER_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -152,7 +153,7 @@ def _translated(details: ErrorDetails, places: Places) -> Problem:
             return _problem(path, places, "required, and absent")
         case _:
             message = details["msg"].removeprefix("Value error, ")
-            return _problem(path, places, message + _got(path, details["input"]))
+            return _problem(path, places, message + _got(path, details["input"]), _nearest_word(details))
 
 
 def _got(path: KeyPath, value: object) -> str:
@@ -167,6 +168,15 @@ def _nearest(path: KeyPath) -> str | None:
     table = table_at(path[:-1])
     names = [key_of(name, field) for name, field in table.model_fields.items()] if table else []
     found = difflib.get_close_matches(str(path[-1]), names, n=1, cutoff=0.5)
+    return found[0] if found else None
+
+
+def _nearest_word(details: ErrorDetails) -> str | None:
+    """Of a closed list of words, the one that was probably meant."""
+    if details["type"] not in {"literal_error", "enum"}:
+        return None
+    words = _QUOTED.findall(details.get("ctx", {}).get("expected", ""))
+    found = difflib.get_close_matches(str(details["input"]), words, n=1, cutoff=0.5)
     return found[0] if found else None
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, Field
 
 from ...canonical import JsonObject
+from ...registry.nearest import hint
 from .kinds import Name
 
 SHORT_TYPES: Final = ("string", "number", "integer", "boolean", "object", "array")
@@ -37,10 +37,8 @@ def short_schema(fields: Mapping[str, str], *, closed: bool) -> JsonObject:
 def _check_short(text: str) -> str:
     kind = text.partition(":")[0].strip().removesuffix("?")
     if kind not in SHORT_TYPES:
-        near = get_close_matches(kind, SHORT_TYPES, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(f"expected one of {', '.join(SHORT_TYPES)}, with ? where it is optional and ': text' to "
-                         f"describe it{hint}")  # fmt: skip
+                         f"describe it{hint(kind, SHORT_TYPES)}")  # fmt: skip
     return text
 
 

@@ -92,6 +92,7 @@ def _configured_tokens(basis: Basis) -> int:
 
 
 def _second_person(basis: Basis) -> tuple[str, str]:
+    what = "cannot be met: it needs two identities proven by token, oidc or passkey"
     if _configured_tokens(basis) > 1:
-        return "two identities can be proven by token", ""
-    return "cannot be met: it needs two identities proven by token, oidc or passkey", "such calls wait; use 'operator'"
+        what = "cannot be met yet: tokens prove who asks, and decisions are made at the command line alone (same_user)"
+    return what, "such calls wait; use 'operator'"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Final
 
 from ...canonical import JsonObject
 from ...registry.contract import BASE_NAMES, NAME, RESERVED_ENDINGS
 from ...registry.filling import Scope
+from ...registry.nearest import nearest
 from ...registry.predicates import parse_pointer
 from ...registry.schema import SchemaError, compile_schema
 from ...registry.schema_paths import has_path
@@ -24,8 +24,8 @@ from ...tools.http.spec import HttpTool, Sign
 from ..config import Configuration, Problem
 from ..config.errors import KeyPath
 from ..config.tool_tables import AnswerTable, ToolProbeTable, ToolTable
+from .keys import names_action, sends_key
 from .making import input_schema, output_schema, probe_of, tool_of, undo_of
-from .naming import names_action, names_call
 
 _SIGNS: Final = ("happened", "pending", "absent")
 _NO_TEMPLATE: Final = (
@@ -59,7 +59,7 @@ def check_tool(config: Configuration, name: str, table: ToolTable, hosts: Hosts)
     _check_name(checked)
     schema = _check_schemas(checked)
     if table.pool is not None and table.pool not in config.pools:
-        checked.say("pool", f"there is no [pools.{table.pool}]", nearest_of(table.pool, config.pools))
+        checked.say("pool", f"there is no [pools.{table.pool}]", nearest(table.pool, config.pools))
     if table.effect is Effect.DESTRUCTIVE and table.approval is Assurance.CLIENT:
         checked.say("approval", "'client' is for reversible writes; a destructive tool takes 'operator' or "
                                 "'second_person'")  # fmt: skip
@@ -87,11 +87,6 @@ def usable_hosts(config: Configuration) -> tuple[list[str], list[Problem]]:
         else:
             usable.append(entry)
     return usable, problems
-
-
-def nearest_of(name: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant."""
-    return next(iter(get_close_matches(name, list(names), 1)), None)
 
 
 def _check_name(checked: Checked) -> None:
@@ -143,7 +138,7 @@ def _check_argument(checked: Checked, at: KeyPath, path: Iterable[str], schema: 
     if has_path(schema, steps):
         return
     known = argument_names(schema)
-    near = nearest_of(steps[0], known) if steps[0] not in known else None
+    near = nearest(steps[0], known) if steps[0] not in known else None
     has = "" if near else f"; it has {', '.join(known) or 'none'}"
     checked.say_at(at, f"{'.'.join(steps)!r} is no argument of this tool{has}", near)
 
@@ -186,7 +181,7 @@ def _check_keys(checked: Checked) -> None:
 
 
 def _check_key(checked: Checked, key: str, spec: HttpTool, idempotency: Idempotency | None) -> None:
-    if idempotency is Idempotency.KEYED and spec.key_header is None and not names_call(spec.request):
+    if idempotency is Idempotency.KEYED and not sends_key(spec):
         checked.say(key, "a keyed tool sends its key, and this one sends it nowhere; state idempotency_header, or "
                          "{call.action_id} in the request")  # fmt: skip
 

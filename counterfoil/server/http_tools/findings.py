@@ -12,12 +12,16 @@ from ...secret_names import is_secret_name
 from ..config import Configuration
 from ..config.errors import KeyPath
 from ..config.tool_tables import RequestTable, ToolTable
-from .making import probe_of
-from .naming import is_reference, names_call
+from .keys import is_reference, names_call, sends_key
+from .making import probe_of, tool_of
 
 _ANOTHERS: Final = (
     "this probe could match another call: nothing in its request is this call's alone; send "
     "{call.action_id} with the call and ask for it here"
+)
+_NEVER_SENT: Final = (
+    "this probe asks for {call.action_id}, and the tool's own request never sends it, so it can find no call; state "
+    "idempotency_header on a keyed tool, or {call.action_id} in the request"
 )
 _NOBODY_ASKS: Final = (
     "settle_s lets a call be sent again once its probe says absent; without a probe or a key nothing asks"
@@ -48,6 +52,8 @@ def _of_tool(table: ToolTable) -> Iterator[Said]:
     keyed = table.idempotency is Idempotency.KEYED
     if table.probe is not None and not names_call(probe_of(table.probe).request):
         yield Severity.WARNING, ("probe",), _ANOTHERS
+    elif table.probe is not None and not sends_key(tool_of(table)):
+        yield Severity.WARNING, ("probe",), _NEVER_SENT
     if table.settle_s is not None and table.probe is None and not keyed:
         yield Severity.WARNING, ("settle_s",), _NOBODY_ASKS
     if table.effect is Effect.DESTRUCTIVE and table.probe is None and table.compensation is None and not keyed:

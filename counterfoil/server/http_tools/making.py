@@ -12,6 +12,7 @@ from typing import Any, Final
 from ...canonical import JsonObject
 from ...registry.arguments import forbid_extra
 from ...registry.contract import PROBE_ENDING, UNDO_ENDING, Contract
+from ...registry.predicates import Op
 from ...registry.vocabulary import Effect
 from ...tools.fields import contract_of
 from ...tools.http.spec import HttpProbe, HttpTool, Pages, Request, Sign
@@ -20,7 +21,6 @@ from ..config.kinds import read_rate
 from ..config.tool_kinds import short_schema
 from ..config.tool_tables import AnswerTable, SignTable, ToolCompensationTable, ToolProbeTable, ToolTable
 
-_TESTS: Final = ("eq", "ne", "gt", "ge", "lt", "le", "in", "not_in", "matches", "exists")
 _ELSEWHERE: Final = frozenset({"retry", "rate", "input", "input_schema", "output", "output_schema", "http", "probe",
                                "compensation"})  # fmt: skip
 _UNDO_FIELDS: Final = ("idempotency", "key_retention_s", "timeout_s")
@@ -72,7 +72,7 @@ def output_schema(table: ToolTable) -> JsonObject | None:
 def _sign_of(table: SignTable) -> Sign:
     """One sign, with the tests that the table states."""
     stated = table.model_dump(by_alias=True, exclude_unset=True)
-    tests: JsonObject = {name: stated[name] for name in _TESTS if name in stated}
+    tests: JsonObject = {op.value: stated[op.value] for op in Op if op.value in stated}
     return Sign(table.path, tests, frozenset(table.status))
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from ...registry.adapter import Adapter
 from ...registry.catalogue import Catalogue
 from ...registry.contract import ContractError
+from ...registry.nearest import nearest
 from ...registry.schema import SchemaError
 from ...tools.errors import ToolDefinitionError
 from ...tools.http.outbound import Outbound
@@ -21,7 +22,7 @@ from ...tools.http.tool import HttpAdapter
 from ..config import Configuration, Problem
 from ..config.errors import KeyPath
 from ..secrets import resolve
-from .checking import check_tool, nearest_of
+from .checking import check_tool
 from .making import Made, input_schema, made_of, output_schema
 from .undoing import Shape, Undoing
 
@@ -109,7 +110,7 @@ class _Between:
 
     def _missing(self, below: KeyPath, name: str) -> Problem:
         known = {one.name for one in self.catalogue.contracts() if one.asked_about is None} | set(self.config.tools)
-        return self._problem(below, f"no tool is called {name!r}", nearest_of(name, known))
+        return self._problem(below, f"no tool is called {name!r}", nearest(name, known))
 
     def _problem(self, below: KeyPath, message: str, nearest: str | None = None) -> Problem:
         return self.config.problem(("tools", self.name, *below), message, nearest)

@@ -12,10 +12,11 @@ from typing import Any, Final, cast
 from ...canonical import JsonObject, JsonValue
 from ...registry.contract import Contract
 from ...registry.filling import Fault, Hole, Scope, TemplateError, faults_in, holes, parse
+from ...registry.nearest import nearest
 from ...registry.refs import at, local_target
 from ...registry.schema import compile_schema
 from ..config.errors import KeyPath
-from .checking import argument_names, nearest_of, required_names
+from .checking import argument_names, required_names
 
 _SAME: Final = {"integer": "number"}
 _HOPS: Final = 16
@@ -56,7 +57,7 @@ class Undoing:
         for name, value in template.items():
             path = ("arguments", name)
             if name not in known:
-                near = nearest_of(name, known)
+                near = nearest(name, known)
                 hint = f"; did you mean {near}?" if near else f"; it has {', '.join(known) or 'none'}"
                 yield Fault(path, f"{self.undo.name} has no such argument{hint}")
             elif not any(fault.path[:2] == path for fault in wrong):

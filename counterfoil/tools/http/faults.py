@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Final
 
 from ...registry.filling import Fault, KeyPath, Scope, TemplateError, faults_in
 from ...registry.filling_url import split_template, url_faults
+from ...registry.nearest import hint
 from ...registry.predicates import PredicateError, parse_pointer, predicate
 from ...registry.schema_paths import has_path
-from .filled import SECRET
 from .hosts import Hosts, UrlError, parse_url
 from .meaning import HEADER
+from .message import SECRET
 from .spec import HttpProbe, HttpTool, Pages, Request, Sign
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -67,9 +67,8 @@ def probe_faults(spec: HttpProbe, scope: Scope, hosts: Hosts) -> list[Fault]:
 def _request(request: Request, scope: Scope, hosts: Hosts) -> Iterator[Fault]:
     method = request.method.upper()
     if method not in METHODS:
-        near = get_close_matches(method, METHODS, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        yield Fault(("method",), f"{request.method!r} is no method; it may be {', '.join(METHODS)}{hint}")
+        may = ", ".join(METHODS)
+        yield Fault(("method",), f"{request.method!r} is no method; it may be {may}{hint(method, METHODS)}")
     for key, given in (("json", request.json), ("form", request.form)):
         if given is not None and method in _WITHOUT_BODY:
             yield Fault((key,), f"{method} has no body; use query, or method POST")
@@ -145,9 +144,8 @@ def _pointer(path: KeyPath, pointer: str) -> Iterator[Fault]:
 def _evidence(evidence: Mapping[str, str]) -> Iterator[Fault]:
     for name, place in evidence.items():
         if name not in EVIDENCE:
-            near = get_close_matches(name, EVIDENCE, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            yield Fault(("evidence", name), f"{name!r} is no evidence; it may be {', '.join(EVIDENCE)}{hint}")
+            may = ", ".join(EVIDENCE)
+            yield Fault(("evidence", name), f"{name!r} is no evidence; it may be {may}{hint(name, EVIDENCE)}")
         if place.startswith(HEADER):
             yield from _header_name(("evidence", name), place.removeprefix(HEADER))
         else:
@@ -170,9 +168,8 @@ def _pages(pages: Pages, scope: Scope, *, is_read: bool) -> Iterator[Fault]:
         yield Fault(("pages", "parameter"), "there is no cursor to send: state next, the pointer to it")
     if pages.argument and not has_path(scope.input_schema, (pages.argument,)):
         properties = scope.input_schema.get("properties")
-        near = get_close_matches(pages.argument, list(properties) if isinstance(properties, dict) else [], 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        yield Fault(("pages", "argument"), f"{pages.argument!r} is no argument of this tool{hint}")
+        near = hint(pages.argument, properties if isinstance(properties, dict) else ())
+        yield Fault(("pages", "argument"), f"{pages.argument!r} is no argument of this tool{near}")
 
 
 def _sign(path: KeyPath, sign: Sign | None) -> Iterator[Fault]:

@@ -7,7 +7,8 @@ Entries of `allow_hosts`:
     127.0.0.1:9000         that address on that port, as the line above; an address is never named without its port
     [::1]:9000             the same in IPv6
 
-Names are compared as they stand on the wire: ASCII (punycode), lower case, no trailing dot. Nothing is resolved here.
+Names are compared as they stand on the wire: ASCII (punycode), lower case, no trailing dot. This machine is named by
+its address and never as `localhost`. Nothing is resolved here.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
+
+from ...registry.nearest import hint
 
 HTTP, HTTPS = "http", "https"
 DEFAULT_PORTS: Final = {HTTP: 80, HTTPS: 443}
@@ -101,8 +103,7 @@ class Hosts:
         wanted = url.host if url.origin == (HTTPS, url.host, DEFAULT_PORTS[HTTPS]) else _with_port(url)
         if address_of(url.host) is None and (url.host, None) in self._allowed:
             return f"allow_hosts has {url.host!r}, which means https on port 443 alone; add {wanted!r} to allow this"
-        near = get_close_matches(wanted, list(self._allowed.values()), 1)
-        return f"the host {wanted!r} is not in allow_hosts" + (f"; did you mean {near[0]!r}?" if near else "")
+        return f"the host {wanted!r} is not in allow_hosts{hint(wanted, self._allowed.values())}"
 
     def names_address(self, host: str, port: int) -> bool:
         """Whether this is an address that an entry names itself, and so may be a loopback one."""
@@ -155,6 +156,8 @@ def _name(host: str) -> str:
         if address_of(host) is None:
             raise UrlError(f"{host!r} could be read as an address; write that as four decimal numbers")
         return host
+    if host == "localhost" or host.endswith(".localhost"):
+        raise UrlError(f"{host!r} is this machine by another word; write its address, such as 127.0.0.1:9000")
     if not _NAME.fullmatch(host) or len(host) > 253:  # noqa: PLR2004 (the longest name of the DNS)
         raise UrlError(f"expected a host name or address, not {host!r}")
     return host

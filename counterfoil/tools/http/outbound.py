@@ -342,7 +342,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 def _reason(error: Exception) -> str:
     """The library's own words say more than ours, apart from those of the operating system."""
-    return str(error) or type(error).__name__
+    return str(error).rstrip(".") or type(error).__name__
 
 
 def _system_trust() -> ssl.SSLContext:

@@ -13,7 +13,7 @@ from ...registry.filling import ABSENT, FillError, Values
 from ...registry.outcome import Outcome
 from ...registry.secret_places import LEAST
 from ...registry.vocabulary import ErrorCode, OutcomeClass, Sent
-from .filled import SecretValueError, message_of, references, sendable
+from .message import SecretValueError, message_of, references, sendable
 from .outbound import Message, Outbound, Reply, Terms
 from .spec import Request
 

@@ -15,8 +15,8 @@ from ...registry.filling import FillError
 from ...registry.outcome import Outcome
 from ...registry.vocabulary import OutcomeClass, Sent
 from .body import BodyError, Content, content_of
-from .filled import header_value
 from .meaning import Meaning, at, evidence_of, meaning_of, retry_after, said
+from .message import header_value
 from .outbound import LostError, NotSentError, Outbound, OutboundError, RedirectError, Reply
 from .paging import Paging
 from .sender import Made, Reveal, Sender, refused, with_header

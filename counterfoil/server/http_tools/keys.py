@@ -6,20 +6,25 @@ from typing import cast
 
 from ...canonical import JsonValue
 from ...registry.filling import TemplateError, holes
-from ...tools.http.filled import SECRET
-from ...tools.http.spec import Request
+from ...tools.http.message import SECRET
+from ...tools.http.spec import HttpTool, Request
+
+
+def sends_key(spec: HttpTool) -> bool:
+    """Whether the call's key goes with a tool's request, in a header of its own or anywhere else."""
+    return spec.key_header is not None or names_call(spec.request)
 
 
 def names_call(request: Request) -> bool:
-    """Whether `{call.action_id}` goes with a request."""
+    """Whether something that is this call's alone goes with a request."""
     headers = [text for text in request.headers.values() if not is_reference(text)]
     return any(map(names_action, (request.url, headers, request.query, request.json, request.form)))
 
 
 def names_action(template: object) -> bool:
-    """Whether `{call.action_id}` stands in a template of any JSON shape."""
+    """Whether `{call.action_id}`, or `{call.id}`, stands in a template of any JSON shape."""
     try:
-        return any(hole.root == "call" and hole.path == ("action_id",) for hole in holes(cast("JsonValue", template)))
+        return any(hole.root == "call" for hole in holes(cast("JsonValue", template)))
     except TemplateError:
         return False
 
