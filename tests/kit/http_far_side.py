@@ -189,16 +189,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _own(self, path: str, query: dict[str, list[str]], body: bytes) -> Answer:
         steps = path.strip("/").split("/")
-        if self.command == "POST" and path == "/script":
-            given = json.loads(body)
-            self.server.script(given["path"], *(Answer(**fields) for fields in given["answers"]))
-            return Answer()
-        if self.command == "POST" and path == "/release":
-            held, self.server.release = self.server.release, threading.Event()
-            held.set()
-            return Answer()
-        if path == "/seen":
-            return Answer(200, json.dumps([[one.method, one.target, one.headers] for one in self.server.seen]))
+        if path in {"/script", "/release", "/seen"}:
+            return self._controlled(path, body)
         if self.command == "POST" and steps[0] == "orders" and steps[-1] == "refunds":
             return Answer(201, json.dumps(self._refund(path, body)))
         if path == "/refunds":
@@ -209,6 +201,18 @@ class _Handler(BaseHTTPRequestHandler):
             order = {"order_id": unquote(steps[1]), "state": "delayed", "etag": "v7"}
             return Answer(200, json.dumps(order), {"ETag": '"v7"', "X-Request-Id": "req-1"})
         return Answer(404, '{"message": "no such thing"}')
+
+    def _controlled(self, path: str, body: bytes) -> Answer:
+        """What a test asks of a far side that is a process of its own."""
+        if path == "/seen":
+            return Answer(200, json.dumps([[one.method, one.target, one.headers] for one in self.server.seen]))
+        if path == "/release":
+            held, self.server.release = self.server.release, threading.Event()
+            held.set()
+        else:
+            given = json.loads(body)
+            self.server.script(given["path"], *(Answer(**fields) for fields in given["answers"]))
+        return Answer()
 
     def _refund(self, path: str, body: bytes) -> dict[str, Any]:
         order = unquote(path.strip("/").split("/")[1])
