@@ -1,4 +1,4 @@
-"""Every class of answer of design section 5 through the whole runtime: outcome, sent, code, effect, retryable, requests.
+"""Every class of answer of design section 5 through the whole runtime: outcome, sent, code, effect, requests.
 
 A write is told no failure that is not known to be one, and is sent once; a read is tried again where that may help.
 """
