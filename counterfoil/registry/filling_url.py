@@ -1,8 +1,8 @@
 """A URL's template: a value is one percent-encoded segment of the path, or one value of the query, and never more.
 
 Scheme, host, port and user are literal. What no encoding makes safe is refused: an absent or empty segment, and `.` or
-`..` as a segment or between slashes inside a value, since programs on the way decode a path and then walk it. No message
-repeats a URL: its query may hold a secret.
+`..` as a segment or between slashes inside a value, since programs on the way decode a path and then walk it. No
+message repeats a URL: its query may hold a secret.
 """
 
 from __future__ import annotations
