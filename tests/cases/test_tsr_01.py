@@ -40,7 +40,8 @@ PROPERTIES: Final[dict[str, Any]] = {
     "tags": {"anyOf": [{"items": {"type": "string"}, "type": "array"}, {"type": "null"}], "default": None},
 }
 ODD: Final = [
-    "", "   ", "depot " * 330, "x" * 10_000, "word " * 2_000, " ".join(f"depot{n} q{n}" for n in range(900)), "仓" * 10_000,
+    "", "   ", "depot " * 330, "x" * 10_000, "word " * 2_000, " ".join(f"depot{n} q{n}" for n in range(900)),
+    "仓" * 10_000,
     "(a+)+$ [z-a] \\d{9,} .*", "^(?:.*a){40}$" * 700, "在仓库里找一件物品", "\u202edepot 17\u202c", "e\u0301" * 5_000,
     "📦🔎👩‍👩‍👧‍👦", "depot\x00 17", "' OR 1=1 --",
     "\uff24\uff25\uff30\uff2f\uff34 17",
