@@ -85,6 +85,7 @@ def reconciled(forge: Forge, stage: Stage, **more: Any) -> None:
     server.stop()
 
 
+@pytest.mark.promise("DUR-01")
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("tool", CLASSES)
 def test_after_a_kill_nothing_is_sent_twice_without_a_key_and_nothing_untrue_is_said(
@@ -159,6 +160,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.promise("DUP-01")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("tool", CLASSES)
 def test_a_far_side_that_fails_is_never_told_twice_without_a_key(
@@ -212,6 +214,7 @@ def test_an_unknown_call_is_not_sent_a_second_time_by_whoever_asks_again(
     assert_honest(stage, far, order)
 
 
+@pytest.mark.promise("CAN-04")
 def test_attempts_of_a_keyed_call_whose_replies_are_lost_carry_one_key_and_have_one_effect(
     forge: Forge, stage: Stage, far: Far, order: str
 ) -> None:

@@ -83,7 +83,9 @@ class Told:
     def of(cls, view: dict[str, Any], requests: int) -> Told:
         """That of a view, which keeps the table of design section 7."""
         check_call_view(view)
-        error = view["error"] or {"code": None, "details": {}, "retryable": False}
+        error: dict[str, Any] | None = view["error"]
+        if error is None:
+            return cls(view["outcome"], view["sent"], None, None, retryable=False, requests=requests)
         effect = (error["details"] or {}).get("effect")
         return cls(view["outcome"], view["sent"], error["code"], effect, error["retryable"], requests)
 

@@ -108,5 +108,5 @@ async def test_nothing_undoes_anything_by_itself(config: str, far: FarSide) -> N
         )
         assert said.wire()["state"] == "settled"
         direct = await app.call("order_charge__undo", {"order_id": "o1", "amount": 5, "why": "w"})
-        assert direct.wire()["error"]["code"] == "unknown_tool"
+        assert (direct.state, direct.outcome, direct.attempts) == ("refused", "denied", 0)
     assert [(one.method, one.target) for one in far.seen] == [("POST", f"/orders/o{n}/refunds") for n in (1, 2, 3)]
