@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,7 +192,7 @@ async def test_a_time_out_before_the_effect_and_one_after_it_are_equally_unknown
 
 
 @contextmanager
-def full_listener() -> Iterator[tuple[socket.socket, list[socket.socket]]]:
+def full_listener() -> Generator[tuple[socket.socket, list[socket.socket]]]:
     """A port whose queue is full, so that whoever connects now waits for a place; and those in the queue."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -86,7 +86,8 @@ class Told:
         error: dict[str, Any] | None = view["error"]
         if error is None:
             return cls(view["outcome"], view["sent"], None, None, retryable=False, requests=requests)
-        effect = (error["details"] or {}).get("effect")
+        details: dict[str, Any] = error["details"] or {}
+        effect = details.get("effect")
         return cls(view["outcome"], view["sent"], error["code"], effect, error["retryable"], requests)
 
 

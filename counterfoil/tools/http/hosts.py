@@ -29,7 +29,7 @@ _VISIBLE = re.compile(r"[!-~]*")
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
-_PLAIN = re.compile(r"[^@/?#\\]{0,300}")
+_PLAIN = re.compile(r"[^@?#]{0,300}")
 
 
 class UrlError(ValueError):
@@ -119,7 +119,7 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _quoted(text: str) -> str:
-    """A host as a message may show it: what has a user, path or query in it may have a secret in it."""
+    """A host as a message may show it: what has a user or a query in it may have a secret in it."""
     return repr(text) if _PLAIN.fullmatch(text) else "this entry"
 
 
