@@ -96,7 +96,7 @@ class Effects:
 
 def _refund_of(number: int, key: str | None, order: str, body: str) -> dict[str, Any]:
     refund = {"refund_id": f"ref_{number}", "key": key, "order_id": order, "state": "done"}
-    sent = json.loads(body) if body.startswith("{") else {}
+    sent: dict[str, Any] = json.loads(body) if body.startswith("{") else {}
     return refund | {"reference": sent.get("reference")}
 
 
