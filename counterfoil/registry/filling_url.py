@@ -1,7 +1,8 @@
 """A URL's template: a value is one percent-encoded segment of the path, or one value of the query, and never more.
 
 Scheme, host, port and user are literal. What no encoding makes safe is refused: an absent or empty segment, and `.` or
-`..` as a segment or between slashes inside a value, since programs on the way decode a path and then walk it.
+`..` as a segment or between slashes inside a value, since programs on the way decode a path and then walk it. No
+message repeats a URL: its query may hold a secret.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def split_template(template: str) -> tuple[str, str, str, str]:
     """
     parts = _PARTS.fullmatch(template)
     if parts is None or not parts[2]:
-        raise TemplateError(f"{template!r} is no URL; write https://host/path, without a '#'")
+        raise TemplateError("it is no URL; write https://host/path, without a '#'")
     if "{" in parts[2] or "}" in parts[2]:
         raise TemplateError("a placeholder stands in user, host or port, which must be literal; use it after the host")
     return parts[1].lower(), parts[2], parts[3], (parts[4] or "")[1:]

@@ -10,6 +10,7 @@ import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,7 @@ from ..registry.principal import Principal
 from ..registry.request import CallRequest
 from ..registry.vocabulary import Effect
 from ..runtime.capacity import Capacity
-from ..runtime.clock import Clock, RandomIds, SystemClock
+from ..runtime.clock import MICROSECOND, Clock, RandomIds, SystemClock
 from ..runtime.parts import Parts
 from ..runtime.runtime import Runtime
 from ..runtime.settings import Pool, Settings
@@ -90,28 +91,32 @@ class App(Tools):
         return view
 
 
-def read_tools(config_path: Path | str) -> Tools:
-    """What a configuration offers, without opening its ledger.
+def read_tools(config_path: Path | str, clock: Clock | None = None) -> Tools:
+    """What a configuration offers, without opening its ledger; `clock` is time, where a test owns it.
 
     Raises:
         ConfigError: the configuration, or a tool module that it names, cannot be used.
     """
     config = load(Path(config_path))
     catalogue = Catalogue()
-    outbound = _register(config, catalogue)
+    outbound = _register(config, catalogue, clock or SystemClock())
     policy = policy_of(config)
     shelf = Shelf(catalogue, policy, config.server.visibility == "all", config.server.show_locked)
     return Tools(config, catalogue, policy, shelf, local_principal(config), outbound)
 
 
-def _register(config: Configuration, catalogue: Catalogue) -> Outbound:
+def _register(config: Configuration, catalogue: Catalogue, clock: Clock) -> Outbound:
     """Register every tool, and make the one client that described ones send with; it opens nothing yet.
+
+    The client has the runtime's time, or it would judge that one's deadlines by another clock.
 
     Raises:
         ConfigError: with everything that is wrong, in modules, described tools and between them.
     """
     hosts, problems = usable_hosts(config)
-    outbound = Outbound(hosts, body_bytes=config.limits.output_bytes)
+    outbound = Outbound(
+        hosts, now=lambda: datetime.fromtimestamp(clock.now() / MICROSECOND, UTC), body_bytes=config.limits.output_bytes
+    )
     problems += register_modules(config, catalogue)
     problems += register_http_tools(config, catalogue, outbound)
     problems += unfitting(config, catalogue)
@@ -136,8 +141,9 @@ async def open_app(
         ConfigError: the configuration, or a tool module that it names, cannot be used.
         LedgerError: the ledger cannot be opened.
     """
-    tools = read_tools(config_path)
-    config, time = tools.config, clock or SystemClock()
+    time = clock or SystemClock()
+    tools = read_tools(config_path, time)
+    config = tools.config
     ledger = await _open_ledger(config, time)
     done = False
     try:

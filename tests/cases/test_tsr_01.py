@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -39,7 +40,9 @@ PROPERTIES: Final[dict[str, Any]] = {
     "tags": {"anyOf": [{"items": {"type": "string"}, "type": "array"}, {"type": "null"}], "default": None},
 }
 ODD: Final = [
-    "", "   ", "depot " * 330, "x" * 2_000, "(a+)+$ [z-a] \\d{9,} .*", "在仓库里找一件物品",
+    "", "   ", "depot " * 330, "x" * 10_000, "word " * 2_000, " ".join(f"depot{n} q{n}" for n in range(900)),
+    "仓" * 10_000,
+    "(a+)+$ [z-a] \\d{9,} .*", "^(?:.*a){40}$" * 700, "在仓库里找一件物品", "\u202edepot 17\u202c", "e\u0301" * 5_000,
     "📦🔎👩‍👩‍👧‍👦", "depot\x00 17", "' OR 1=1 --",
     "\uff24\uff25\uff30\uff2f\uff34 17",
 ]  # fmt: skip
@@ -120,8 +123,10 @@ async def test_odd_queries_are_bounded_and_answered_the_same_in_every_session(tm
             assert odd[0] == odd[1] == nothing
             assert all(len(answer["matches"]) <= 20 for answer in odd)
             assert odd[-1]["matches"][0]["name"] == "depot_17"
-            long = await seat.ask("tool_search", query="x" * 10_000)
+            assert {answer.get("error") for answer in odd} == {None}
+            assert max(len(json.dumps(answer)) for answer in odd) < 40_000
+            long = await seat.ask("tool_search", query="x" * 20_001)
             assert long["error"]["code"] == "invalid_arguments"
-            assert "2000" in long["error"]["message"].replace(",", "")
+            assert "20000" in long["error"]["message"].replace(",", "")
             answers.append(odd)
     assert answers[0] == answers[1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import importlib
 import json
 import logging
 import traceback
@@ -20,6 +21,8 @@ from counterfoil.ledger.store import Ledger
 from counterfoil.runtime.approvals import Decider
 from counterfoil.runtime.clock import MICROSECOND, SystemClock
 from counterfoil.server.app import App, open_app
+from counterfoil.tools.http import outbound
+from tests.kit.http_hands import no_trust
 
 from .world import die, here
 
@@ -67,7 +70,13 @@ class Mortal:
 
 
 def warm_up(config: Path) -> None:
-    """Do once, before the forks, what every first opening does."""
+    """Do once, before the forks, what every first opening and every first request does.
+
+    The far side has no TLS, so nobody needs the certificates of the system, which take long to load.
+    """
+    trust = no_trust()
+    outbound._system_trust = lambda: trust  # pyright: ignore[reportPrivateUsage] (the seam)
+    importlib.import_module("counterfoil.tools.http.network")
 
     async def open_and_close() -> None:
         async with open_app(config) as app:

@@ -2,16 +2,18 @@
 
 In a test: `with FarSide(path) as far: far.script("/x", Answer(...)); far.seen`. As a process, ended with its stdin:
 
-    python -m tests.kit.http_far_side FILE        prints {"port": N}
+    python -m tests.kit.http_far_side FILE [PORT]        prints {"port": N}
 
 Without a script `POST /orders/ID/refunds` adds a refund once for each `Idempotency-Key` (always, without one), `GET
-/refunds?key=K` lists those of a key, `GET /refunds` all, `GET /orders/ID` shows an order, and `POST /script` takes
-`{"path", "answers": [Answer's fields]}`. A scripted path that starts with `POST /` or the like is that method's alone.
+/refunds?key=K` lists those of a key, `?reference=R` those whose body has that reference, `GET /refunds` all, `GET
+/orders/ID` shows an order. `POST /script` takes `{"path", "answers": [Answer's fields]}`, `POST /release` ends every
+hold, `GET /seen` shows the requests. A scripted path that starts with `POST /` or the like is that method's alone.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sqlite3
 import struct
@@ -32,14 +34,16 @@ LIMIT_S = 20.0
 class Answer:
     """What one request gets.
 
-    `commit` makes the refund before anything else. `then` says how the connection goes on: `drop` closes it without a
-    byte, `reset` resets it in the middle of the body, `hold` waits for `FarSide.release`, before the answer.
+    `commit` makes the refund before anything else, `commit_late` after a hold. `then` says how it goes on: `drop`
+    closes the connection without a byte, `reset` resets it in the middle of the body, `hold` waits for
+    `FarSide.release` before the answer, `die` ends the process, `usual` is as without a script.
     """
 
     status: int = 200
     body: str = "{}"
     headers: dict[str, str] = field(default_factory=dict[str, str])
     commit: bool = False
+    commit_late: bool = False
     then: str = "answer"
     length: int | None = None
     raw: bytes | None = None
@@ -74,20 +78,26 @@ class Effects:
         try:
             with book:
                 book.execute("insert or ignore into refunds (key, ref, body) values (?, ?, ?)", (key, ref, body))
-                sql = "select n, key, ref from refunds where key = ? or (? is null and n = last_insert_rowid())"
-                number, key, ref = book.execute(sql, (key, key)).fetchone()
+                sql = "select n, key, ref, body from refunds where key = ? or (? is null and n = last_insert_rowid())"
+                row = book.execute(sql, (key, key)).fetchone()
         finally:
             book.close()
-        return {"refund_id": f"ref_{number}", "key": key, "order_id": ref, "state": "done"}
+        return _refund_of(*row)
 
     def all(self, key: str | None = None) -> list[dict[str, Any]]:
         """Those of a key, or all."""
         book = self._open()
         try:
-            rows = book.execute("select n, key, ref from refunds where ? is null or key = ? order by n", (key, key))
-            return [{"refund_id": f"ref_{n}", "key": k, "order_id": ref, "state": "done"} for n, k, ref in rows]
+            sql = "select n, key, ref, body from refunds where ? is null or key = ? order by n"
+            return [_refund_of(*row) for row in book.execute(sql, (key, key))]
         finally:
             book.close()
+
+
+def _refund_of(number: int, key: str | None, order: str, body: str) -> dict[str, Any]:
+    refund = {"refund_id": f"ref_{number}", "key": key, "order_id": order, "state": "done"}
+    sent: dict[str, Any] = json.loads(body) if body.startswith("{") else {}
+    return refund | {"reference": sent.get("reference")}
 
 
 class FarSide(ThreadingHTTPServer):
@@ -95,8 +105,8 @@ class FarSide(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, path: Path, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.effects = Effects(path)
         self.seen: list[Seen] = []
         self.release = threading.Event()
@@ -161,38 +171,54 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.seen.append(Seen(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
         parts = urlsplit(self.path)
         answer = self.server.scripted(self.command, parts.path)
-        if answer is None:
+        if answer is None or answer.then == "usual":
             self._give(self._own(parts.path, parse_qs(parts.query), body))
             return
         if answer.commit:
             self._refund(parts.path, body)
         self.server.arrived.set()
+        if answer.then == "die":
+            os._exit(1)
+        if answer.then == "hold":
+            self.server.release.wait(LIMIT_S)
+        if answer.commit_late:
+            self._refund(parts.path, body)
         self._give(answer)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = _any  # noqa: N815 (the base's names)
 
     def _own(self, path: str, query: dict[str, list[str]], body: bytes) -> Answer:
         steps = path.strip("/").split("/")
-        if self.command == "POST" and path == "/script":
-            given = json.loads(body)
-            self.server.script(given["path"], *(Answer(**fields) for fields in given["answers"]))
-            return Answer()
+        if path in {"/script", "/release", "/seen"}:
+            return self._controlled(path, body)
         if self.command == "POST" and steps[0] == "orders" and steps[-1] == "refunds":
             return Answer(201, json.dumps(self._refund(path, body)))
         if path == "/refunds":
-            return Answer(200, json.dumps(self.server.effects.all(query.get("key", [None])[0])))
+            found = self.server.effects.all(query.get("key", [None])[0])
+            wanted = query.get("reference", [None])[0]
+            return Answer(200, json.dumps([one for one in found if wanted in {None, one["reference"]}]))
         if steps[0] == "orders" and len(steps) == 2:
             order = {"order_id": unquote(steps[1]), "state": "delayed", "etag": "v7"}
             return Answer(200, json.dumps(order), {"ETag": '"v7"', "X-Request-Id": "req-1"})
         return Answer(404, '{"message": "no such thing"}')
+
+    def _controlled(self, path: str, body: bytes) -> Answer:
+        """What a test asks of a far side that is a process of its own."""
+        if path == "/seen":
+            return Answer(200, json.dumps([[one.method, one.target, one.headers] for one in self.server.seen]))
+        if path == "/release":
+            held, self.server.release = self.server.release, threading.Event()
+            held.set()
+        else:
+            given = json.loads(body)
+            self.server.script(given["path"], *(Answer(**fields) for fields in given["answers"]))
+        return Answer()
 
     def _refund(self, path: str, body: bytes) -> dict[str, Any]:
         order = unquote(path.strip("/").split("/")[1])
         return self.server.effects.add(self.headers.get("Idempotency-Key"), order, body.decode())
 
     def _give(self, answer: Answer) -> None:
-        if answer.then == "hold":
-            self.server.release.wait(LIMIT_S)
         if answer.then == "drop":
             self.close_connection = True
             return
@@ -212,13 +238,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
 
-def main(path: str) -> None:
+def main(path: str, port: str = "0") -> None:
     """Serve until stdin ends, so that nobody is left behind."""
-    with FarSide(Path(path)) as far:
+    with FarSide(Path(path), int(port)) as far:
         sys.stdout.write(json.dumps({"port": far.port}) + "\n")
         sys.stdout.flush()
         sys.stdin.read()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -61,6 +62,7 @@ def _facts(tool: View) -> Iterator[tuple[str, object]]:
     yield "sensitive", _listed(tool["sensitive"])
     yield "if its answer is lost", _recovery(tool)
     yield "undone by", tool["compensation"] or ("nothing" if tool["effect"] != "read" else None)
+    yield "undone with", json.dumps(made, ensure_ascii=False) if (made := tool["compensation_arguments"]) else None
     yield "time", _time(tool["timeout_s"], part(tool, "retry"))
     yield "at once", _at_once(tool)
     yield "cost", tool["cost"]

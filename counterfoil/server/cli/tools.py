@@ -111,6 +111,7 @@ def _details(contract: Contract) -> dict[str, Any]:
         "probe": recovery.probe,
         "settle_s": recovery.settle_s,
         "compensation": recovery.compensation,
+        "compensation_arguments": recovery.compensation_arguments,
         "resources": ["(a function of the arguments)"] if callable(gate.resources) else list(gate.resources),
         "sensitive": list(gate.sensitive),
         "timeout_s": limits.timeout_s,

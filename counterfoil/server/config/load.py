@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 FILE_NAME: Final = "counterfoil.toml"
-_SECRET_KEYS: Final = frozenset({"keys", "payload_keys", "token", "headers", "url"})
+_SECRET_KEYS: Final = frozenset({"keys", "payload_keys", "token", "headers", "url", "query", "form", "json"})
 _QUOTED = re.compile(r"'([^']*)'")
 _PARSER_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 

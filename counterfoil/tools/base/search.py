@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from ...canonical import JsonObject, JsonValue, canonical
 from ...registry.principal import Principal
+from ...registry.search import QUERY_CHARS
 from . import schemas
 from .answer import Answer, Asked
 from .shelf import Hit, Shelf
@@ -26,7 +27,7 @@ _DESCRIPTION = (
     "tool_read, else tool_call with schema_digest. Nothing fits: try other words once. No query and names: categories."
 )
 _INPUT: Final = schemas.arguments(
-    query=schemas.text("e.g. refund an order", 2000),
+    query=schemas.text("e.g. refund an order", QUERY_CHARS),
     names={"type": "array", "items": schemas.STRING, "maxItems": schemas.NAMES_MAX},
     category=schemas.STRING,
     limit={"type": "integer", "minimum": 1, "maximum": schemas.LIMIT_MAX, "default": 5},

@@ -31,6 +31,7 @@ _VISIBLE = re.compile(r"[!-~]*")
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
+_PLAIN = re.compile(r"[^@?#]{0,300}")
 
 
 class UrlError(ValueError):
@@ -89,7 +90,7 @@ class Hosts:
             try:
                 host, port = _authority(entry)
             except UrlError as error:
-                raise UrlError(f"{entry!r}: {error}") from None
+                raise UrlError(f"{_quoted(entry)}: {error}") from None
             if port is None and address_of(host) is not None:
                 raise UrlError(f"{entry!r}: an address must be named with its port, as in '127.0.0.1:9000'")
             self._allowed[(host, port)] = entry
@@ -118,6 +119,11 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
+def _quoted(text: str) -> str:
+    """A host as a message may show it: what has a user or a query in it may have a secret in it."""
+    return repr(text) if _PLAIN.fullmatch(text) else "this entry"
+
+
 def _with_port(url: Url) -> str:
     return f"[{url.host}]:{url.port}" if ":" in url.host else f"{url.host}:{url.port}"
 
@@ -136,14 +142,14 @@ def _authority(text: str) -> tuple[str, int | None]:
 
 def _port(text: str) -> int:
     if not _PORT.fullmatch(text) or int(text) > PORT_MAX:
-        raise UrlError(f"expected a port from 1 to {PORT_MAX}, not {text!r}")
+        raise UrlError(f"expected a port from 1 to {PORT_MAX} after the colon")
     return int(text)
 
 
 def _address(text: str) -> str:
     address = address_of(text)
     if not isinstance(address, IPv6Address) or address.scope_id or str(address) != text.lower():
-        raise UrlError(f"expected an IPv6 address in its shortest form between [ and ], not {text!r}")
+        raise UrlError(f"expected an IPv6 address in its shortest form between [ and ], not {_quoted(text)}")
     return str(address)
 
 
@@ -159,5 +165,5 @@ def _name(host: str) -> str:
     if host == "localhost" or host.endswith(".localhost"):
         raise UrlError(f"{host!r} is this machine by another word; write its address, such as 127.0.0.1:9000")
     if not _NAME.fullmatch(host) or len(host) > 253:  # noqa: PLR2004 (the longest name of the DNS)
-        raise UrlError(f"expected a host name or address, not {host!r}")
+        raise UrlError(f"expected a host name or address, not {_quoted(host)}")
     return host
