@@ -117,8 +117,13 @@ def _json(body: bytes) -> JsonValue:
 
 
 def _text(body: bytes, charset: str) -> str | None:
-    """None where the bytes are no text in their own charset; they are then shown as bytes, and nothing is lost."""
+    """None where the bytes are no Unicode text in their own charset; they are then shown as bytes, and none is lost.
+
+    A charset is whatever the far side wrote there: some raise errors of their own, some make lone surrogates.
+    """
     try:
-        return body.decode(charset)
-    except (UnicodeDecodeError, LookupError):
+        text = body.decode(charset)
+        text.encode()
+    except (ValueError, LookupError):
         return None
+    return text

@@ -69,7 +69,7 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
         return float(text)
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return max((at - now).total_seconds(), 0.0)
