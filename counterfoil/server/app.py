@@ -188,7 +188,7 @@ def policy_of(config: Configuration) -> Policy:
         return Policy(rules, {effect: getattr(defaults, effect.value) for effect in Effect})
     except PolicyError as error:
         index = next(n for n, rule in enumerate(config.policy) if rule.id == error.rule_id)
-        problem = Problem("policy", f"policy[{index}].{error.field}", None, str(error))
+        problem = config.problem(("policy", index, *error.field.split(".", 1)), str(error))
         raise ConfigError(config.path, [problem]) from None
 
 
