@@ -276,7 +276,7 @@ class TestBounds:
         crowd: list[Contract] = []
         for n, name in enumerate(combinations(parts, 3)):
             others = [parts[(n * 5 + step * 7) % 24] for step in range(4)]
-            crowd.append(tool("_".join([*name, *["long"] * (n % 5 // 2)]), **dict.fromkeys(others, "")))
+            crowd.append(tool("_".join([*name, *["long"] * (n % 5 // 2)]), "", (), **dict.fromkeys(others, "")))
         built = index(*crowd)
         for longest in crowd[4::100]:
             found = search(built, longest.name.replace("_long", "").replace("_", " "), lambda _: True, limit=20)

@@ -75,19 +75,6 @@ async def test_text_is_a_string_and_other_bytes_are_told_as_base64(hands: Hands,
     }
 
 
-@pytest.mark.parametrize(
-    ("charset", "data"),
-    [("idna", b"a..b\xff"), ("undefined", b"x"), ("unicode_escape", b"\\ud800"), ("utf-7", b"+2AA-")],
-)
-async def test_whatever_charset_the_far_side_names_a_write_that_succeeded_has(
-    hands: Hands, far: FarSide, charset: str, data: bytes
-) -> None:
-    kind = {"Content-Type": f"text/plain; charset={charset}"}
-    far.script("/x", Answer(raw=data, headers=kind), Answer(400, raw=data, headers=kind))
-    assert output_of(await hands.refund())["base64"] == base64.b64encode(data).decode()
-    assert (await hands.refund()).kind is OutcomeClass.PERMANENT_FAILURE
-
-
 @pytest.mark.parametrize("answer", [Answer(204), Answer(200, "")])
 async def test_an_empty_success_has_no_output(hands: Hands, far: FarSide, answer: Answer) -> None:
     far.script("/x", answer)

@@ -14,7 +14,7 @@ from typing import Final
 
 from ...canonical import JsonObject, JsonValue
 from ...registry.predicates import look_up, parse_pointer
-from .body import BodyError, content_of
+from .body import LARGE, BodyError, content_of
 from .outbound import Reply
 from .spec import HttpTool
 
@@ -96,7 +96,9 @@ def at(body: JsonValue, place: str) -> JsonValue:
 
 
 def said(reply: Reply) -> str:
-    """The far side's own short message about a failure; empty where there is none."""
+    """The far side's own short message about a failure; empty where there is none, or it is no short one."""
+    if len(reply.body) >= LARGE:
+        return ""
     try:
         value = content_of(reply.headers.get("content-type", ""), reply.body).value
     except BodyError:
