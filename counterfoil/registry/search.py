@@ -3,7 +3,7 @@
 Everything that an answer shows (hits, scores, counts, what did not match) is computed over the tools of one `View`,
 so that a tool that its caller may not see leaves no trace in it. Who may see what is the catalogue's to say.
 A search's cost is bounded however large the catalogue is: rare words are followed to all of their tools, frequent
-ones only to the contenders that are left.
+ones only to the contenders that are left, once the words that chose these carry most of what the query says.
 """
 
 from __future__ import annotations
@@ -25,8 +25,14 @@ COMMON_MIN: Final = 200
 """A word in no more than this many tools is never common: it costs nothing to follow."""
 FOLLOWED: Final = 1_500
 """After so many places in the index, less rare words count as common too."""
+TELLING: Final = 0.5
+"""Words that carry less than this part of a query's weight cannot choose the contenders: further ones are followed."""
+PLACES_MAX: Final = 12_000
+"""But never to more places in the index than these."""
 CONTENDERS: Final = 200
 """The best tools so far, to which common words add; far more than an answer can show."""
+LOOKS: Final = 4_000
+"""Where few words are left to be added, as many contenders as make no more looks than these."""
 QUERY_CHARS: Final = 20_000
 QUERY_TERMS: Final = 32
 """The rarest terms of a query that are followed."""
@@ -134,20 +140,28 @@ class View:
         """The scores of the tools that can still be shown, and how many were found beside them."""
         common = max(COMMON * len(self._seen), COMMON_MIN)
         scores: dict[int, float] = {}
-        followed = 0
+        followed, told = 0, 0.0
+        telling = TELLING * sum(self._weight(count) for count, _ in matched)
         for place, (count, term) in enumerate(matched):
-            if scores and count > COMMON_MIN and (count > common or followed > FOLLOWED):
+            dear = count > COMMON_MIN and (count > common or followed > FOLLOWED)
+            if scores and dear and (told >= telling or followed + count > PLACES_MAX):
                 return self._add_common(scores, matched[place:])
             followed += count
             weight, known = self._weight(count), scores.get
-            for tool, share in self._shares(term, allowed).items():
+            told += weight
+            shares = self._shares(term, allowed)
+            if not scores:
+                scores = {tool: weight * share for tool, share in shares.items()}
+                continue
+            for tool, share in shares.items():
                 scores[tool] = known(tool, 0.0) + weight * share
         return scores, 0
 
     def _add_common(self, scores: dict[int, float], matched: Sequence[tuple[int, str]]) -> tuple[dict[int, float], int]:
         found = len(scores)
-        if found > CONTENDERS:
-            least = sorted(scores.values())[-CONTENDERS]
+        most = max(CONTENDERS, LOOKS // len(matched))
+        if found > most:
+            least = sorted(scores.values())[-most]
             scores = {tool: score for tool, score in scores.items() if score >= least}
         for count, term in matched:
             weight, share_of = self._weight(count), self._index.postings[term].get

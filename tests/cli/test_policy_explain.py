@@ -67,3 +67,5 @@ def test_arguments_that_do_not_fit_never_reach_policy(command: Command) -> None:
     ran = command("policy", "explain", "shop_refund", '{"order_id": 5}', "--json")
     assert (ran.exit_code, ran.answer["error"]["code"]) == (1, "invalid_arguments")
     assert command("policy", "explain", "shop_refund", "{", "--json").exit_code == 2
+    ran = command("policy", "explain", "shop_refund", "null", "--json")
+    assert (ran.exit_code, ran.answer["error"]["code"]) == (1, "invalid_arguments")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -274,3 +276,14 @@ class TestBounds:
         assert view.by_name("refunded orders", 5) == ["orders_refund", "orders_get"]
         assert view.by_name("send", 5) == []
         assert view.by_name("shipment", 5) == []
+
+    def test_a_tool_that_has_every_word_is_found_where_each_word_is_in_every_fourth_tool(self) -> None:
+        parts = [f"w{chr(97 + n)}" for n in range(24)]
+        crowd: list[Contract] = []
+        for n, name in enumerate(combinations(parts, 3)):
+            others = [parts[(n * 5 + step * 7) % 24] for step in range(4)]
+            crowd.append(tool("_".join([*name, *["long"] * (n % 5 // 2)]), "", (), **dict.fromkeys(others, "")))
+        built = index(*crowd)
+        for longest in crowd[4::100]:
+            found = search(built, longest.name.replace("_long", "").replace("_", " "), lambda _: True, limit=20)
+            assert longest.name in [name for name, _ in found.hits]

@@ -69,6 +69,12 @@ def test_what_cannot_be_right_is_refused_with_its_place(text: str, line: int, ke
     assert says in problem.message
 
 
+def test_a_rule_that_only_the_policy_finds_wrong_is_named_with_its_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        policy_of(parse("[server]\n" + RULE + "[[policy]]\nid = 'a:b'\nverdict = 'deny'\n", HERE))
+    assert [(problem.line, problem.key) for problem in caught.value.problems] == [(6, "policy[1].id")]
+
+
 @pytest.mark.parametrize("options", [(), ("--json",)])
 async def test_the_figures_of_a_ledger_show_what_is_used_and_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]

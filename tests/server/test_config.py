@@ -215,6 +215,8 @@ def test_an_absolute_ledger_stays_where_it_is() -> None:
         ("[principals.local]\nscope = ['*']", 2, "principals.local", "principals.local.scope", "unknown key", "scopes"),
         ("[runs]\nauthority_s = 0", 2, "runs", "runs.authority_s", "greater than 0", None),
         ("[runs]\nauthority_s = inf", 2, "runs", "runs.authority_s", "finite", None),
+        ("[http]\nallow_hosts = 'a.example'", 2, "http", "http.allow_hosts", "expected an array, [...]; got", None),
+        ("http = 3", 1, "", "http", "expected a table; got 3", None),
     ],
 )
 def test_a_wrong_value_is_named_with_table_key_and_line(
@@ -294,6 +296,17 @@ def test_lines_are_found_past_strings_comments_and_nested_values(text: str, line
 def test_a_file_that_cannot_be_read_is_one_problem(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load(tmp_path / "absent.toml")
+
+
+def test_a_file_that_an_editor_began_with_a_mark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "counterfoil.toml"
+    path.write_bytes(b"\xef\xbb\xbf[server]\nname = 'desk'\n")
+    assert load(path).server.name == "desk"
+
+
+def test_a_file_that_is_nested_too_deeply_is_one_problem() -> None:
+    (problem,) = problems_of("x = " + "[" * 5_000 + "]" * 5_000)
+    assert "nested too deeply" in problem.message
 
 
 def test_a_file_that_is_not_utf8_is_one_problem_with_its_line(tmp_path: Path) -> None:

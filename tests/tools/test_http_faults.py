@@ -48,6 +48,17 @@ def test_a_sound_tool_has_no_faults() -> None:
         (HttpTool(Request("POST", URL, {"X-A": "{x"})), ("headers", "X-A"), "belongs to no placeholder"),
         (HttpTool(Request("POST", URL, {"X A": "x"})), ("headers", "X A"), "no name of a header"),
         (HttpTool(Request("POST", URL, {"host": "x"})), ("headers", "host"), "the client's own"),
+        (HttpTool(Request("POST", URL, {"X-A": "x\r\nX-B: y"})), ("headers", "X-A"), "on one line"),
+        (
+            HttpTool(Request("POST", URL, {"Authorization": "Bearer env:KEY"})),
+            ("headers", "Authorization"),
+            "'Bearer '",
+        ),
+        (
+            HttpTool(Request("POST", URL, {"Authorization": "Basic file:key"})),
+            ("headers", "Authorization"),
+            "whole value",
+        ),
         (HttpTool(Request("POST", URL, query={"a": "{x}"})), ("query", "a"), "names no argument"),
         (HttpTool(Request("POST", URL, json={"a": ["{output.x}"]})), ("json", "a", 0), "compensation"),
         (HttpTool(Request("POST", URL, form={"a": "{call.key}"})), ("form", "a"), "action_id"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,13 @@ async def test_a_page_that_fails_fails_the_read(hands: Hands, far: FarSide, seco
     outcome = await hands.read(pages=Pages("/data", next="/cursor", parameter="from"))
     assert outcome.kind in {OutcomeClass.RETRYABLE_FAILURE, OutcomeClass.PERMANENT_FAILURE}
     assert outcome.output is None
+
+
+async def test_a_hostile_link_header_costs_no_time(hands: Hands, far: FarSide) -> None:
+    far.script("/x", Answer(body='{"data": [1]}', headers={"Link": "<" * 60_000}))
+    begun = time.process_time()
+    assert (await hands.read(pages=Pages("/data"))).output == {"items": [1], "next": None}
+    assert time.process_time() - begun < 5  # it was hours
 
 
 async def test_a_next_page_on_a_host_that_is_not_listed_is_not_read(hands: Hands, far: FarSide) -> None:

@@ -123,3 +123,8 @@ async def test_a_name_without_an_address_is_an_error_of_its_own() -> None:
 
     with pytest.raises(AddressError, match="has no address now"):
         await Addresses(HOSTS, resolve).of("orders.example", 443)
+
+
+def test_a_url_that_is_too_long_is_refused_with_its_length() -> None:
+    with pytest.raises(UrlError, match=r"at most 16,000 characters, not 20,0"):
+        parse_url("https://orders.example/" + "x" * 20_000)

@@ -138,8 +138,9 @@ async def test_a_wish_to_come_later_is_passed_on_in_seconds(hands: Hands, far: F
 
 
 async def test_429_alone_is_retryable_and_a_wish_that_is_none_is_no_wish(hands: Hands, far: FarSide) -> None:
-    far.script("/x", Answer(429), Answer(429, headers={"Retry-After": "soon"}))
-    for _ in range(2):
+    wishes = ("soon", "Thu, 01 Jan 99999999999 00:00:00 GMT", "Thu, 01 Jan 2020 00:00:00 +99999999999999999999")
+    far.script("/x", Answer(429), *(Answer(429, headers={"Retry-After": wish}) for wish in wishes))
+    for _ in range(4):
         outcome = await hands.refund()
         assert (outcome.kind, outcome.after_s) == (OutcomeClass.RETRYABLE_FAILURE, None)
 

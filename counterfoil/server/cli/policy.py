@@ -50,7 +50,7 @@ def explain(invocation: Invocation, name: str, arguments: str | None, asker: Ask
         from ...registry.policy_explain import explain as explained  # noqa: PLC0415 (only this command needs it)
 
         contract, principal = contract_of(app, name), asker.beside(app.local)
-        effective = None if given is None else _effective(contract, given)
+        effective = None if arguments is None else _effective(contract, given)
         return _wire(contract, principal, effective, explained(app.policy, contract, effective, principal))
 
     answer = with_tools(invocation, use)

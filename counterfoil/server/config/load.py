@@ -41,6 +41,14 @@ if TYPE_CHECKING:
 FILE_NAME: Final = "counterfoil.toml"
 _SECRET_KEYS: Final = frozenset({"keys", "payload_keys", "token", "headers", "url", "query", "form", "json"})
 _QUOTED = re.compile(r"'([^']*)'")
+_IN_TOML: Final = {
+    "tuple_type": "expected an array, [...]",
+    "list_type": "expected an array, [...]",
+    "dict_type": "expected a table",
+    "model_type": "expected a table",
+    "model_attributes_type": "expected a table",
+}
+"""What the library says in the words of Python."""
 _PARSER_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -99,7 +107,7 @@ def load(path: Path) -> Configuration:
     """
     path = path.absolute()
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(path, [Problem("", "", None, f"cannot be read: {error.strerror}")]) from None
     except UnicodeDecodeError as error:
@@ -118,6 +126,8 @@ def parse(text: str, path: Path) -> Configuration:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(path, [_syntax_problem(str(error), text)]) from None
+    except RecursionError:
+        raise ConfigError(path, [Problem("", "", None, "values are nested too deeply to be read")]) from None
     places = Places.of(text.replace("\r\n", "\n"))
     known, later = take_out(raw)
     problems = [_problem(place, places, message_for(place)) for place in later]
@@ -152,7 +162,7 @@ def _translated(details: ErrorDetails, places: Places) -> Problem:
         case "missing":
             return _problem(path, places, "required, and absent")
         case _:
-            message = details["msg"].removeprefix("Value error, ")
+            message = _IN_TOML.get(details["type"]) or details["msg"].removeprefix("Value error, ")
             return _problem(path, places, message + _got(path, details["input"]), _nearest_word(details))
 
 

@@ -5,6 +5,7 @@ A small answer that unpacks to an endless one ends at the limit; one that stops 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import codecs
 import zlib
@@ -16,6 +17,8 @@ from ...canonical import JsonValue
 from ...registry.strict_json import Bounds, StrictJsonError, parse
 
 NODES_MAX: Final = 1_000_000
+LARGE: Final = 64_000
+"""Bytes from which on a body is not read on the event loop."""
 _GZIP = zlib.MAX_WBITS | 16
 _TEXTS = frozenset({"application/xml", "application/javascript", "application/x-www-form-urlencoded"})
 
@@ -80,6 +83,17 @@ class Decoder:
         return piece
 
 
+async def read_content(content_type: str, body: bytes) -> Content:
+    """`content_of`, a large body in a thread: reading one takes seconds, and this process owes others its beat.
+
+    Raises:
+        BodyError: as `content_of`.
+    """
+    if len(body) < LARGE:
+        return content_of(content_type, body)
+    return await asyncio.to_thread(content_of, content_type, body)
+
+
 def content_of(content_type: str, body: bytes) -> Content:
     """What a body holds, by its declared type: a JSON value; a text; else `{"content_type", "base64"}`.
 
@@ -117,8 +131,13 @@ def _json(body: bytes) -> JsonValue:
 
 
 def _text(body: bytes, charset: str) -> str | None:
-    """None where the bytes are no text in their own charset; they are then shown as bytes, and nothing is lost."""
+    """None where the bytes are no Unicode text in their own charset; they are then shown as bytes, and none is lost.
+
+    A charset is whatever the far side wrote there: some raise errors of their own, some make lone surrogates.
+    """
     try:
-        return body.decode(charset)
-    except (UnicodeDecodeError, LookupError):
+        text = body.decode(charset)
+        text.encode()
+    except (ValueError, LookupError):
         return None
+    return text

@@ -29,6 +29,8 @@ PAGES_MAX: Final = 1_000
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD"})
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_NO_HEADER = re.compile(r"[^ -~\t]")
+_INNER_SECRET = re.compile(r"\s*(?:\S+\s+)?(?:env:[A-Za-z_][A-Za-z0-9_]*|file:\S+)\s*")
 _STATUSES = range(200, 600)
 
 
@@ -96,9 +98,16 @@ def _host(url: str, hosts: Hosts) -> Iterator[Fault]:
 
 def _headers(headers: Mapping[str, str], scope: Scope) -> Iterator[Fault]:
     for name, template in headers.items():
-        yield from _header(("headers", name), name)
-        if not SECRET.fullmatch(template):
-            yield from faults_in(template, scope, ("headers", name))
+        path = ("headers", name)
+        yield from _header(path, name)
+        if SECRET.fullmatch(template):
+            continue
+        if _NO_HEADER.search(template):
+            yield Fault(path, "a header is visible ASCII on one line; this one has other characters")
+        elif _INNER_SECRET.fullmatch(template):
+            yield Fault(path, "a secret reference is the whole value of a header, and would be sent as it stands here; "
+                              "put all of the value into the secret, 'Bearer ' included")  # fmt: skip
+        yield from faults_in(template, scope, path)
 
 
 def _header(path: KeyPath, name: str) -> Iterator[Fault]:

@@ -68,7 +68,9 @@ def parse_url(text: str) -> Url:
     Raises:
         UrlError: it is no absolute http or https URL, or has a user, or a host that could be mistaken for another.
     """
-    parts = _URL.fullmatch(text) if len(text) <= URL_MAX and _VISIBLE.fullmatch(text) else None
+    if len(text) > URL_MAX:
+        raise UrlError(f"expected at most {URL_MAX:,} characters, not {len(text):,}")
+    parts = _URL.fullmatch(text) if _VISIBLE.fullmatch(text) else None
     if parts is None:
         raise UrlError("expected a URL of http or https in visible ASCII characters")
     scheme = parts[1].lower()

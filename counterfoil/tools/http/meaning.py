@@ -14,7 +14,7 @@ from typing import Final
 
 from ...canonical import JsonObject, JsonValue
 from ...registry.predicates import look_up, parse_pointer
-from .body import BodyError, content_of
+from .body import LARGE, BodyError, content_of
 from .outbound import Reply
 from .spec import HttpTool
 
@@ -69,7 +69,7 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
         return float(text)
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return max((at - now).total_seconds(), 0.0)
@@ -96,7 +96,9 @@ def at(body: JsonValue, place: str) -> JsonValue:
 
 
 def said(reply: Reply) -> str:
-    """The far side's own short message about a failure; empty where there is none."""
+    """The far side's own short message about a failure; empty where there is none, or it is no short one."""
+    if len(reply.body) >= LARGE:
+        return ""
     try:
         value = content_of(reply.headers.get("content-type", ""), reply.body).value
     except BodyError:

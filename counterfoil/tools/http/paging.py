@@ -20,7 +20,7 @@ from .hosts import Url, UrlError
 from .outbound import Message, Reply, moved
 from .spec import Pages
 
-_LINK = re.compile(r'<([^>]*)>((?:\s*;\s*[^\s;,=]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
+_LINK = re.compile(r'<([^<>]*)>((?:\s*;\s*[^\s;,=]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
 _NEXT = re.compile(r';\s*rel\s*=\s*(?:"(?:[^"]*\s)?next(?:\s[^"]*)?"|next)\s*(?:;|$)', re.IGNORECASE)
 _QUERY = re.compile(r"[!-~]{1,4000}")
 

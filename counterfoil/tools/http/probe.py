@@ -15,7 +15,7 @@ from ...registry.adapter import Call, NotReadyError
 from ...registry.filling import FillError
 from ...registry.outcome import Outcome, Probe
 from ...registry.predicates import Op, Predicate, look_up, predicate
-from .body import BodyError, Content, content_of
+from .body import BodyError, Content, read_content
 from .meaning import at, evidence_of, is_success
 from .outbound import Outbound, OutboundError, Reply
 from .sender import Made, Reveal, Sender
@@ -62,11 +62,11 @@ class HttpProbeAdapter:
             reply = await self._sender.send(made.message, call, None)
         except (FillError, NotReadyError, OutboundError):
             return Outcome[Any].success(Probe.unknown())
-        return Outcome[Any].success(self._answer(reply, made))
+        return Outcome[Any].success(await self._answer(reply, made))
 
-    def _answer(self, reply: Reply, made: Made) -> Probe:
+    async def _answer(self, reply: Reply, made: Made) -> Probe:
         try:
-            content = content_of(reply.headers.get("content-type", ""), reply.body)
+            content = await read_content(reply.headers.get("content-type", ""), reply.body)
         except BodyError:
             content = Content(None)
         tests = (self._happened, self._pending, self._absent)

@@ -14,7 +14,7 @@ from ...registry.adapter import Call, NotReadyError
 from ...registry.filling import FillError
 from ...registry.outcome import Outcome
 from ...registry.vocabulary import OutcomeClass, Sent
-from .body import BodyError, Content, content_of
+from .body import BodyError, Content, read_content
 from .meaning import Meaning, at, evidence_of, meaning_of, retry_after, said
 from .message import header_value
 from .outbound import LostError, NotSentError, Outbound, OutboundError, RedirectError, Reply
@@ -88,7 +88,7 @@ class HttpAdapter:
             reply = await self._sender.send(made.message, call, None if self._is_read else call.guard, left)
         except OutboundError as error:
             return self._failed(error, made), None
-        return self._outcome(reply, made), reply
+        return await self._outcome(reply, made), reply
 
     async def _pages(self, made: Made, paging: Paging, call: Call) -> Outcome[Any]:
         """Page after page, until there is no other one or enough have been read; one that fails fails the read."""
@@ -99,7 +99,8 @@ class HttpAdapter:
                 return outcome
             left -= len(reply.body)
             try:
-                following = paging.take(content_of(reply.headers.get("content-type", ""), reply.body), reply, outbound)
+                content = await read_content(reply.headers.get("content-type", ""), reply.body)
+                following = paging.take(content, reply, outbound)
             except ValueError as error:
                 return self._failure(made, f"page {paging.count}: {error}", Outcome[Any].permanent(""))
             if following is None or left <= 0:
@@ -118,12 +119,12 @@ class HttpAdapter:
         reason = "redirect" if isinstance(error, RedirectError) else "unreadable"
         return replace(Outcome[Any].permanent(text), details={"reason": reason})
 
-    def _outcome(self, reply: Reply, made: Made) -> Outcome[Any]:
+    async def _outcome(self, reply: Reply, made: Made) -> Outcome[Any]:
         meaning = meaning_of(self.spec, reply.status, reply.headers, is_read=self._is_read)
         if meaning is not Meaning.SUCCESS and meaning is not Meaning.NO_RESULT:
             return self._no_success(meaning, reply, made)
         try:
-            content = content_of(reply.headers.get("content-type", ""), reply.body)
+            content = await read_content(reply.headers.get("content-type", ""), reply.body)
         except BodyError as error:
             if meaning is Meaning.SUCCESS:
                 kind = Outcome[Any].permanent("") if self._is_read else Outcome[Any].ambiguous("")
