@@ -34,17 +34,15 @@ if TYPE_CHECKING:
 EXCHANGE: Final = "counterfoil.exchange"
 WRITE_S: Final = 60.0
 """How long a client may take to read what was sent so far, in seconds."""
-_ROUNDS: Final = 3
-"""Rounds of the loop in which a client that left before it asked again is found to have left."""
 _LISTEN: Final = "subscriptions/listen"
 _CANCELLED: Final = "notifications/cancelled"
 _METHODS: Final = frozenset({"GET", "POST", "DELETE"})
 
 
 class Answered(Protocol):
-    """Is told whether the answer of an exchange was written."""
+    """Is told whether the answer of an exchange was written; the runtime knows it when this is done."""
 
-    def __call__(self, exchange: Exchange, *, written: bool) -> None: ...  # noqa: D102 (the class says it)
+    async def __call__(self, exchange: Exchange, *, written: bool) -> None: ...  # noqa: D102 (the class says it)
 
 
 def exchange_of(ctx: ServerRequestContext[Any, Any]) -> Exchange:
@@ -130,9 +128,9 @@ class Edge:
         elif isinstance(message, JSONRPCRequest) and message.method == _LISTEN:
             await self._stream(scope, _Replay(body, receive), send, request_id)
             return
-        for _ in range(_ROUNDS):
-            await asyncio.sleep(0)
-        with self.open.request(scope[EXCHANGE], session, request_id):
+        if request_id is not None and not await self.open.departed(scope[EXCHANGE].principal):
+            raise RefusedError(replies.still_leaving())
+        with self.open.request(scope[EXCHANGE], scope[LINE], session, request_id):
             await self._exchange(scope, _Replay(body, None), send)
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
@@ -157,28 +155,33 @@ class Edge:
             await self._mcp(scope, receive, send)
 
     async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One message and its answer, which counts as written once its last byte has left this process."""
+        """One message and its answer, which counts as written once its last byte has left this process.
+
+        Whoever had hung up before its content was sent has not got it; whoever does before its empty end may have.
+        """
         exchange: Exchange = scope[EXCHANGE]
         line: LineProtocol = scope[LINE]
-        written = False
+        written = gone = False
 
         async def sending(message: Message) -> None:
-            nonlocal written
-            gone, last = line.gone, message["type"] == "http.response.body" and not message.get("more_body", False)
+            nonlocal written, gone
+            last = message["type"] == "http.response.body" and not message.get("more_body", False)
             exchange.answered = last
+            if message.get("body"):
+                gone = line.gone
             async with asyncio.timeout(WRITE_S):
                 await send(message)
                 if last:
                     written = await line.all_written() and not gone
 
-        line.on_gone = exchange.leave
+        line.when_gone.add(exchange.leave)
         if line.gone:
             exchange.leave()
         try:
             await self._mcp(scope, receive, sending)
         finally:
-            line.on_gone = None
-            self._answered(exchange, written=written)
+            line.when_gone.discard(exchange.leave)
+            await self._answered(exchange, written=written)
 
     def _cancel_meant(self, exchange: Exchange, session: str | None, message: JSONRPCMessage) -> None:
         """The 2026 protocol has no such message over HTTP and the SDK drops it; a client that sends it means it."""

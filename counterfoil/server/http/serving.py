@@ -52,7 +52,7 @@ class Served(Protocol):
         """The SDK's server."""
         ...
 
-    def answered(self, exchange: Exchange, *, written: bool) -> None:
+    async def answered(self, exchange: Exchange, *, written: bool) -> None:
         """The answer of an exchange has been written to its transport, or never will be."""
         ...
 
