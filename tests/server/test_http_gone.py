@@ -18,7 +18,7 @@ from tests.server.http_kit import ANN, Site, site
 
 pytestmark = pytest.mark.anyio
 BEFORE_ITS_TURN = b"POST /mcp HTTP/1.1\r\n"
-"""Bytes behind a request that is open: from then on the server does not read, and so sees no end."""
+"""Bytes behind a request that is already with the desk: from then on the server does not read, and so sees no end."""
 
 
 class Desk(kit.Desk):
@@ -90,8 +90,9 @@ async def test_what_a_client_asks_again_finds_its_first_request_gone(
     here: Site, desk: Desk, era: str, hang_up: Callable[[socket.socket], None]
 ) -> None:
     asked = await message(here, era, "gate")
-    with await connected(here, wire(here, asked) + BEFORE_ITS_TURN) as first:
+    with await connected(here, wire(here, asked)) as first:
         await until(lambda: desk.requests)
+        first.sendall(BEFORE_ITS_TURN)
         hang_up(first)
         with await connected(here, wire(here, await message(here, era, "gate"))):
             await until(lambda: len(desk.requests) == 2)
@@ -102,10 +103,11 @@ async def test_what_a_client_asks_again_finds_its_first_request_gone(
 async def test_another_subjects_request_and_one_that_is_still_waited_for_stay(here: Site, desk: Desk) -> None:
     asked = await message(here, "modern", "gate")
     with (
-        await connected(here, wire(here, asked) + BEFORE_ITS_TURN) as waiting,
-        await connected(here, wire(here, asked) + BEFORE_ITS_TURN) as gone,
+        await connected(here, wire(here, asked)) as waiting,
+        await connected(here, wire(here, asked)) as gone,
     ):
         await until(lambda: len(desk.requests) == 2)
+        gone.sendall(BEFORE_ITS_TURN)
         gone.close()
         with await connected(here, wire(here, modern("tools/call", 3, name="number", arguments={}), "token-of-bob")):
             await until(lambda: len(desk.requests) == 3)
@@ -128,8 +130,8 @@ async def test_a_request_whose_client_has_gone_before_it_begins_is_not_begun(
         return True
 
     monkeypatch.setattr("counterfoil.server.http.open.OpenRequests.departed", departed)
-    client = await connected(here, wire(here, await message(here, "modern", "gate")) + BEFORE_ITS_TURN)
-    await until(lambda: seen and here.web)
+    client = await connected(here, wire(here, await message(here, "modern", "gate")))
+    await until(lambda: seen)
     monkeypatch.undo()
     with await connected(here, wire(here, modern("tools/call", 3, name="echo", arguments={}))):
         await until(lambda: desk.requests)
@@ -139,8 +141,9 @@ async def test_a_request_whose_client_has_gone_before_it_begins_is_not_begun(
 async def test_an_answer_to_a_client_that_had_hung_up_is_lost_though_it_could_be_written(
     here: Site, desk: Desk
 ) -> None:
-    client = await connected(here, wire(here, await message(here, "modern", "gate")) + BEFORE_ITS_TURN)
+    client = await connected(here, wire(here, await message(here, "modern", "gate")))
     await until(lambda: desk.requests)
+    client.sendall(BEFORE_ITS_TURN)
     client.close()
     desk.gate.set()
     await asyncio.wait_for(desk.heard.wait(), LIMIT_S)
@@ -157,8 +160,9 @@ async def test_an_answer_that_is_stuck_in_a_buffer_is_lost_before_the_same_words
     lost_before: list[int] = []
     desk._large = much  # type: ignore[method-assign]  # more than all buffers between here and there
     asked = wire(here, await message(here, "modern", "large"))
-    with await connected(here, asked + BEFORE_ITS_TURN) as client:
+    with await connected(here, asked) as client:
         assert await asyncio.get_running_loop().sock_recv(client, 12) == b"HTTP/1.1 200"
+        client.sendall(BEFORE_ITS_TURN)
         client.shutdown(socket.SHUT_WR)
         with await connected(here, asked):
             await until(lambda: len(lost_before) == 2)
@@ -188,8 +192,10 @@ async def test_a_request_that_does_not_end_with_its_client_stands_in_the_way_of_
         return kit.settled(request, {})
 
     desk._large = stubborn  # type: ignore[method-assign]  # as no part of ours may be
-    (await connected(here, wire(here, await message(here, "modern", "large")) + BEFORE_ITS_TURN)).close()
+    client = await connected(here, wire(here, await message(here, "modern", "large")))
     await until(lambda: desk.requests)
+    client.sendall(BEFORE_ITS_TURN)
+    client.close()
     async with here.web.http() as http:
         body, headers = modern("tools/call", 3, name="echo", arguments={})
         refused = await http.post(here.web.url, content=body, headers=headers)
