@@ -134,6 +134,15 @@ async def test_two_servers_share_a_ledger_but_no_port_and_a_signal_ends_them_in_
     assert list(shop.ledger.parent.glob("*.token")) == []
 
 
+async def test_a_token_without_a_value_stops_the_start_in_one_clear_line(tmp_path: Path) -> None:
+    shop = Workshop.new(tmp_path)
+    shop.configure('[auth]\nmode = "tokens"\n[[auth.tokens]]\ntoken = "env:NOBODY_SET_THIS"\nsubject = "a"\n')
+    done = await shop.run("serve", "--config", str(shop.config), "--transport", "http", "--port", "0")
+    assert (done.code, done.stdout) == (2, b"")
+    assert "auth.tokens[0].token: env:NOBODY_SET_THIS: the variable is not set" in done.stderr
+    assert "serving MCP" not in done.stderr
+
+
 def test_stdio_starts_without_what_only_http_needs() -> None:
     program = (
         "import sys, counterfoil.server.serve; "

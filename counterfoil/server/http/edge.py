@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from ...registry.principal import Principal
     from .doorman import Doorman, Headers
     from .place import Place
+    from .sessions import Sessions
 
 EXCHANGE: Final = "counterfoil.exchange"
 WRITE_S: Final = 60.0
 """How long a client may take to read what was sent so far, in seconds."""
+_OPEN: Final = "initialize"
 _LISTEN: Final = "subscriptions/listen"
 _CANCELLED: Final = "notifications/cancelled"
 _METHODS: Final = frozenset({"GET", "POST", "DELETE"})
@@ -60,13 +62,14 @@ class RefusedError(Exception):
 
 
 class Edge:
-    """The ASGI application. `mcp` is the SDK's; `answered` is told whether an exchange's answer was written."""
+    """The ASGI application around the SDK's. `answered` is told whether an exchange's answer was written."""
 
-    def __init__(self, place: Place, doorman: Doorman, bounds: Bounds, mcp: ASGIApp, answered: Answered) -> None:
+    def __init__(self, place: Place, doorman: Doorman, bounds: Bounds, sessions: Sessions, answered: Answered) -> None:
         self._hosts, self._origins = place.hosts(), place.origins()
         self._doorman = doorman
         self._bounds = bounds
-        self._mcp = mcp
+        self._sessions = sessions
+        self._mcp: ASGIApp = sessions.handle_request
         self._answered = answered
         self.open = OpenRequests()
 
@@ -125,9 +128,11 @@ class Edge:
             self._cancel_meant(scope[EXCHANGE], session, message)
         elif not await self.open.takes(session, request_id):
             raise RefusedError(replies.id_in_use(request_id))
-        elif isinstance(message, JSONRPCRequest) and message.method == _LISTEN:
+        elif _method(message) == _LISTEN:
             await self._stream(scope, _Replay(body, receive), send, request_id)
             return
+        if session is None and _method(message) == _OPEN and self._sessions.full_for(scope[EXCHANGE].principal):
+            raise RefusedError(replies.too_many_sessions(request_id))
         if request_id is not None and not await self.open.departed(scope[EXCHANGE].principal):
             raise RefusedError(replies.still_leaving())
         with self.open.request(scope[EXCHANGE], scope[LINE], session, request_id):
@@ -222,6 +227,10 @@ async def _whole(headers: Headers, receive: Receive, limit: int) -> bytes | None
             return None
         if not message.get("more_body", False):
             return bytes(body)
+
+
+def _method(message: JSONRPCMessage) -> str | None:
+    return message.method if isinstance(message, JSONRPCRequest) else None
 
 
 def _values(headers: Headers, name: bytes) -> list[str]:

@@ -82,6 +82,12 @@ def too_many_streams(request_id: Id) -> Response:
     return broken(error_line(request_id, INVALID_REQUEST, message), 429)
 
 
+def too_many_sessions(request_id: Id) -> Response:
+    """Of one subject."""
+    message = "Too many sessions of this subject are open; end one first, with DELETE"
+    return broken(error_line(request_id, INVALID_REQUEST, message), 429)
+
+
 def id_in_use(request_id: Id) -> Response:
     """A second request under an id that is open in its session."""
     message = "Invalid Request: this id is open in this session; give each request its own"
