@@ -35,6 +35,7 @@ from .config.kinds import read_rate
 from .http_tools import register_http_tools, unfitting, usable_hosts
 from .limits import budgets_of, limit_of
 from .modules import register_modules
+from .quiet import keep_quiet
 from .secrets import SecretError, resolve
 from .shelf import Shelf
 
@@ -135,6 +136,7 @@ async def open_app(
         ConfigError: the configuration, or a tool module that it names, cannot be used.
         LedgerError: the ledger cannot be opened.
     """
+    keep_quiet()
     tools = read_tools(config_path)
     config, time = tools.config, clock or SystemClock()
     ledger = await _open_ledger(config, time)

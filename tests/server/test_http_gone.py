@@ -1,4 +1,4 @@
-"""Clients that hang up where the event loop does not look: the kernel knows, and what they ask again finds them gone."""
+"""Clients that hang up where the loop does not look: the kernel knows, and what they ask again finds them gone."""
 
 from __future__ import annotations
 
@@ -84,8 +84,12 @@ async def message(here: Site, era: str, name: str) -> tuple[bytes, dict[str, str
         return legacy("tools/call", 2, await open_session(http, here.web.url), name=name, arguments={})
 
 
+def half_close(client: socket.socket) -> None:
+    client.shutdown(socket.SHUT_WR)
+
+
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-@pytest.mark.parametrize("hang_up", [socket.socket.close, lambda client: client.shutdown(socket.SHUT_WR)])
+@pytest.mark.parametrize("hang_up", [socket.socket.close, half_close])
 async def test_what_a_client_asks_again_finds_its_first_request_gone(
     here: Site, desk: Desk, era: str, hang_up: Callable[[socket.socket], None]
 ) -> None:

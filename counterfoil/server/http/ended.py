@@ -31,8 +31,8 @@ def peeked(connection: Any) -> bool:  # noqa: ANN401 (as above)
     """The same where there is nothing better: unread bytes hide an end until they are read."""
     try:
         with connection.dup() as view:
-            view.setblocking(False)
-            return view.recv(1, socket.MSG_PEEK) == b""
+            view.setblocking(False)  # noqa: FBT003 (the socket's own name for it)
+            return len(view.recv(1, socket.MSG_PEEK)) == 0
     except BlockingIOError:
         return False
     except OSError:

@@ -81,7 +81,7 @@ class OpenRequests:
         return place not in self._in_session and place[1] != RESERVED_ID
 
     async def departed(self, principal: Principal) -> bool:
-        """Let each open request of this subject whose client has hung up leave, and wait for its end; False if that fails.
+        """Let each open request of this subject whose client has hung up leave; False if one does not end.
 
         What such a client asks again must find it gone: else the same write would be a second intent.
         """
