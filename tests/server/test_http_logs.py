@@ -13,7 +13,7 @@ from tests.kit.web import legacy, modern, open_session, web
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
-LOUD = "import logging\nlogging.getLogger().setLevel(logging.DEBUG)\nlogging.getLogger().handlers[0].setLevel(0)\n"
+LOUD = "import logging\nlogging.getLogger().setLevel(logging.DEBUG)\nlogging.getLogger().debug("all is logged")\n"
 CANARY = "canary-5ab1"
 
 
@@ -21,7 +21,7 @@ async def test_at_debug_no_log_has_a_token_or_an_argument(tmp_path: Path) -> Non
     (tmp_path / "loud.py").write_text(LOUD)
     shop = furnish(
         Workshop.new(tmp_path), server='visibility = "all"',
-        python='paths = ["."]\nmodules = ["loud", "tests.kit.tools", "tests.kit.more_tools"]',
+        python='path = ["."]\nmodules = ["loud", "tests.kit.tools", "tests.kit.more_tools"]',
     )  # fmt: skip
     async with web(shop) as (_, there):
         async with there.http() as http:
@@ -34,7 +34,7 @@ async def test_at_debug_no_log_has_a_token_or_an_argument(tmp_path: Path) -> Non
         async with there.http("") as http:
             assert (await http.get(f"{there.url}?token={there.token}&access_token={there.token}")).status_code == 401
         said = (shop.folder / "http.log").read_text()
-    assert "DEBUG" in said or "selector" in said.lower() or "\n" in said
+    assert "all is logged" in said
     assert there.token not in said.replace(str(shop.folder), "")
     assert CANARY not in said
 
