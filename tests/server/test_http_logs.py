@@ -13,7 +13,7 @@ from tests.kit.web import legacy, modern, open_session, web
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
-LOUD = "import logging\nlogging.getLogger().setLevel(logging.DEBUG)\nlogging.getLogger().debug("all is logged")\n"
+LOUD = "import logging\nlogging.getLogger().setLevel(logging.DEBUG)\nlogging.getLogger().debug('all is logged')\n"
 CANARY = "canary-5ab1"
 
 

@@ -81,7 +81,9 @@ class Edge:
             await refused.reply(scope, receive, send)
         except Exception as error:  # noqa: BLE001 (where a request enters: uvicorn would log what it was about)
             log_failure("an HTTP request", error)
-            cast("LineProtocol", scope[LINE]).cut()
+            await _cut(scope)
+        except asyncio.CancelledError:  # the stop, of a stream that else never ends: uvicorn would call it an error
+            await _cut(scope)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._require_known_names(scope["headers"])
@@ -227,6 +229,12 @@ async def _whole(headers: Headers, receive: Receive, limit: int) -> bytes | None
             return None
         if not message.get("more_body", False):
             return bytes(body)
+
+
+async def _cut(scope: Scope) -> None:
+    """End the connection; once that is known, uvicorn finds nothing wrong with an answer that was not ended."""
+    cast("LineProtocol", scope[LINE]).cut()
+    await asyncio.sleep(0)
 
 
 def _method(message: JSONRPCMessage) -> str | None:
