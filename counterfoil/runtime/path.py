@@ -189,8 +189,7 @@ class CallPath:
         if case.row is not None:  # its caller would not wait: it has a row, and takes the way of any other call
             slot.release()
             return await self._send(case)
-        running = self._carrier.start(case)
-        running.task.add_done_callback(lambda _: slot.release())
+        running = self._carrier.start(case, slot)
         try:
             outcome = await self._outcome_or_row(case, running)
             if case.row is None and self._carrier.retry_at(case, outcome, started, 1) is not None:
@@ -212,10 +211,11 @@ class CallPath:
                 self._parts.crossed.discard(case.call_id)
 
     async def _outcome_or_row(self, case: Case, running: Running) -> Outcome[Any]:
-        while not running.over.done():
-            await asyncio.wait({running.over, case.nudged}, return_when=asyncio.FIRST_COMPLETED)
+        while not running.over:
+            if not case.stirred:
+                await running.follow()
             case.heard()
-            if case.wants_row and case.row is None and not running.over.done():
+            if case.wants_row and case.row is None and not running.over:
                 await self._sender.record_running(case)
         return await running.outcome()
 

@@ -38,7 +38,7 @@ from .refusal import Reason, RefusedError, refuse
 from .refusing import ENDS_ITSELF, NO_FAILURE, Refusals
 from .sending import CallerGoneError, IsDuplicateError, Sender
 from .sweeping import Doors, Sweeper
-from .tasks import Tasks, either, log_fault
+from .tasks import Tasks, log_fault
 from .viewing import Viewer, refused_view
 from .views import CallView
 from .watchdog import Watchdog
@@ -151,11 +151,11 @@ class Runtime(Desk):
             view = await work(case)
             self._note(case, view)
         except CallerGoneError:
-            case.done.cancel()
+            case.abandon()
             return
         except asyncio.CancelledError:  # the process stops, and whoever waits must not wait for ever
             if not case.done.done():
-                case.done.set_result(self._refused(case, closing().reason) if case.unsent else unshown(case))
+                case.finish(self._refused(case, closing().reason) if case.unsent else unshown(case))
             raise
         except RefusedError as error:
             view = await self._refused_case(case, error.reason)
@@ -170,16 +170,16 @@ class Runtime(Desk):
             view = self._refused(case, broken().reason) if case.unsent else unshown(case)
         finally:
             self._parts.cases.pop(case.call_id, None)
-        if not case.done.done():
-            case.done.set_result(view)
+        case.finish(view)
         if case.gone:
             self._close_request(case)
 
     async def _listen(self, case: Case, wait_s: float | None) -> CallView:
-        await asyncio.wait({case.done}, timeout=wait_s)
+        await case.listen(wait_s)
         if not case.done.done() and case.row is None:
             case.ask_for_row()
-            await either(case.done, case.has_row)
+            while not case.done.done() and case.row is None:
+                await case.listen(None)
         if case.done.done():
             return case.done.result()
         row = case.row
