@@ -132,6 +132,8 @@ class _Encoder:
             self._open.discard(id(value))
 
     def _opened(self, value: object) -> JsonValue:
+        if type(value) is dict:
+            return self._object(cast("dict[object, object]", value).items())
         if isinstance(value, BaseModel):
             return self._dumped(value.model_dump(by_alias=True, warnings=False))
         if isinstance(value, Mapping):
