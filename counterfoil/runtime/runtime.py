@@ -98,7 +98,7 @@ class Runtime(Desk):
         await self._tasks.drain(max(0.0, self._grace_ends - self._parts.clock.monotonic()))
         await self._tasks.cancel()
         try:
-            await self._receipts.flush()
+            await self._receipts.end()
         except CannotRecordError as error:
             log.warning("the last deliveries were not recorded: %s", error)
         return not self._parts.crossed and not self._parts.handlers
