@@ -32,7 +32,7 @@ async def test_many_answers_that_are_never_written_are_recorded_in_one_fact(
 ) -> None:
     monkeypatch.setattr(receipts, "UNWRITTEN_S", 0.5)
     facts: set[Sequence[str]] = set()
-    all_closed, close = asyncio.Event(), receipts._close  # noqa: SLF001 (facts are what is counted)
+    all_closed, close = asyncio.Event(), receipts._close
     loop = asyncio.get_running_loop()
 
     def counting(call_ids: Sequence[str], owner_id: str) -> Fact[None]:
@@ -55,10 +55,10 @@ async def test_a_stop_leaves_neither_timers_nor_tasks_for_answers_that_were_not_
     loop.set_exception_handler(lambda _loop, context: failures.append(context))
     app = await open_()
     view = await booked(app, "1")
-    timers = app.runtime._receipts  # noqa: SLF001 (nothing outside tells of a timer)
-    assert timers._looking is not None  # noqa: SLF001
+    timers = app.runtime._receipts
+    assert timers._looking is not None
     assert await app.runtime.stop(1.0)
-    assert timers._looking.cancelled()  # noqa: SLF001
+    assert timers._looking.cancelled()
     await app.ledger.close()
     tasks = asyncio.all_tasks()
     await app.runtime.undelivered([view.call_id or ""], app.local)
