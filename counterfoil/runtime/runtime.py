@@ -31,7 +31,8 @@ from .case import Case
 from .desk import Desk
 from .following import Follower
 from .parts import Parts
-from .path import CallPath, key_conflict, principal_of
+from .path import CallPath, key_conflict
+from .proposing import Proposer, principal_of
 from .receipts import Receipts
 from .reconciling import Reconciler
 from .refusal import Reason, RefusedError, refuse
@@ -57,7 +58,9 @@ class Runtime(Desk):
         self._grace_ends = 0.0
         viewer = Viewer(parts.ledger, parts.settings)
         self._carrier = Carrier(parts, self._tasks.spawn)
-        self._path = CallPath(parts, viewer, Sender(parts), self._carrier, self._join)
+        sender = Sender(parts)
+        self._proposer = Proposer(parts, viewer, sender)
+        self._path = CallPath(parts, viewer, sender, self._carrier, self._proposer, self._join)
         self._reconciler = Reconciler(parts, self._ask, self._proposal_for)
         self._path.recover = self._recover_here
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
@@ -282,7 +285,7 @@ class Runtime(Desk):
         return case.done.result()
 
     async def _proposal_for(self, row: CallRow, contract: Contract, why: JsonObject) -> ApprovalRow | None:
-        return await self._path.proposal_for(row, contract, fresh=bool(why["fresh"]))
+        return await self._proposer.proposal_for(row, contract, fresh=bool(why["fresh"]))
 
     def _stop_read(self, call_id: str) -> None:
         case = self._parts.cases.get(call_id)
