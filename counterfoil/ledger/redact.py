@@ -11,6 +11,7 @@ key can test a guess; inside a longer text it is [redacted:n:c]; what is too lar
 from __future__ import annotations
 
 import hmac
+import json
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -27,6 +28,9 @@ _START: Final = 200
 _LEAST_START: Final = 4
 _TEXT_CUT: Final = 160  # as long as anything is that messages about a value quote
 _LOOK_AHEAD: Final = 4096  # a secret across the place of the cut is still seen whole
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+_CLEAR_BYTES: Final = 1_200  # fewer digits than `storable` lets an integer have
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 Path = tuple[str, ...]
@@ -39,11 +43,33 @@ def project(
 
     The result's canonical form stays within a few hundred bytes of `limit_bytes`, and can always be stored.
     """
+    if not sensitive and _is_clear(value, limit_bytes):
+        return value
     return _Projector(key, limit_bytes).value(value, [_pointer(one) for one in sensitive], DEPTH)
+
+
+def _is_clear(value: JsonValue, limit_bytes: int) -> bool:
+    """True for a small flat object in which there is nothing to hide, to cut or to make storable.
+
+    One look at its JSON is enough: writing a text as JSON leaves every part of it standing that tells of a secret.
+    """
+    if not isinstance(value, dict):
+        return False
+    for name, member in value.items():
+        if type(member) not in _LEAVES or len(name) > _NAME_LIMIT or is_secret_name(name):
+            return False
+    try:
+        text = _encode(value)
+        size = len(text.encode())
+    except ValueError:  # NaN, too many digits, a lone surrogate
+        return False
+    return size <= min(_CLEAR_BYTES, limit_bytes // 2) and not may_hold_secret(text)
 
 
 def redact_text(text: str, limit: int = TEXT_LIMIT) -> str:
     """A message without secrets and control characters, at most `limit` characters long."""
+    if not text:
+        return text
     seen = storable_text(text[: limit + _LOOK_AHEAD])
     if may_hold_secret(seen):
         for shape in SHAPES:
