@@ -72,13 +72,10 @@ SELECT_LAST = Sql(
     .limit(1),
     _Last,
 )
-ENDS_THERE = (
-    select(case((and_(events.c.seq == bindparam("last_seq"), events.c.at <= bindparam("not_before")), events.c.hash)))
-    .where(events.c.run_id == bindparam("chain"))
-    .order_by(desc(events.c.seq))
-    .limit(1)
-    .scalar_subquery()
-    == bindparam("last_hash", type_=events.c.hash.type)
+ENDS_THERE = select(
+    case((and_(events.c.seq == bindparam("last_seq"), events.c.at <= bindparam("not_before")), events.c.hash))
+).where(events.c.run_id == bindparam("chain")).order_by(desc(events.c.seq)).limit(1).scalar_subquery() == bindparam(
+    "last_hash", type_=events.c.hash.type
 )
 """Holds where the chain's last event is the one that a head names, and no later than the one that is to follow."""
 SELECT_FROM = Sql(

@@ -12,7 +12,7 @@ import hmac
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sqlalchemy import bindparam, delete, exists, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
@@ -148,14 +148,19 @@ def commit(salt: bytes, content: bytes) -> str:
     return _sha256(key.translate(_OUTER) + inner).hexdigest()
 
 
+def columns(sealed: Sealed) -> dict[str, Any]:
+    """A payload as its row has it, its first chunk included."""
+    return {
+        "payload_id": sealed.payload_id, "call_id": sealed.call_id, "tenant": sealed.tenant, "kind": sealed.kind,
+        "bytes": sealed.bytes, "sha256": sealed.sha256, "commitment": sealed.commitment, "salt": sealed.salt,
+        "key_id": sealed.key_id, "chunks": len(sealed.chunks), "sealed": sealed.chunks[0],
+        "created_at": sealed.created_at,
+    }  # fmt: skip
+
+
 def store(sealed: Sealed) -> Fact[None]:
     """Store a payload; chunks that `store_chunk` stored ahead are not written again."""
-    yield from change(
-        INSERT_PAYLOAD,
-        payload_id=sealed.payload_id, call_id=sealed.call_id, tenant=sealed.tenant, kind=sealed.kind,
-        bytes=sealed.bytes, sha256=sealed.sha256, commitment=sealed.commitment, salt=sealed.salt,
-        key_id=sealed.key_id, chunks=len(sealed.chunks), sealed=sealed.chunks[0], created_at=sealed.created_at,
-    )  # fmt: skip
+    yield INSERT_PAYLOAD, columns(sealed)
     further = len(sealed.chunks) - 1
     if further == 0:
         return
