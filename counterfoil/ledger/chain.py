@@ -156,12 +156,15 @@ def append(
 def following(
     head: Head, tenant: str, call_id: str | None, kind: EventType, at: int, data: JsonObject
 ) -> tuple[Head, dict[str, Any]]:
-    """The head after one more event, and the row of that event for `INSERT_EVENT`."""
+    """The head after one more event, and the row of that event for `INSERT_EVENT`.
+
+    Its bytes are bytearrays: the driver binds those as they are, and looks for an adapter of bytes each time.
+    """
     body = body_of(head, tenant=tenant, call_id=call_id, type=kind, at=at, data=data)
     new = Head(head.run_id, head.seq + 1, link(head.hash, body.encode()), at)
     return new, {
         "run_id": new.run_id, "seq": new.seq, "call_id": call_id, "tenant": tenant, "type": kind.value,
-        "at": at, "body": body, "prev": head.hash, "hash": new.hash,
+        "at": at, "body": body, "prev": bytearray(head.hash), "hash": bytearray(new.hash),
     }  # fmt: skip
 
 

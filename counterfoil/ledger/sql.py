@@ -140,9 +140,9 @@ def add(table: Table, row: tuple[Any, ...]) -> Fact[None]:
 
 @cache
 def _insert(table: Table, kind: type[Any], given: tuple[bool, ...]) -> tuple[Sql[Any], Callable[[Any], Values]]:
-    names = list(compress(kind._fields, given))
-    sql = Sql(table.insert().values({name: bindparam(name) for name in names}))
-    return sql, _picker(tuple(kind._fields.index(name) for name in sql.order))
+    fields = cast("tuple[str, ...]", kind._fields)
+    sql = Sql(table.insert().values({name: bindparam(name) for name in compress(fields, given)}))
+    return sql, _picker(tuple([fields.index(name) for name in sql.order]))
 
 
 def run(connection: sqlite3.Connection, fact: Fact[T]) -> T:
