@@ -14,6 +14,7 @@ import hmac
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from ..canonical import JsonValue, canonical
@@ -24,6 +25,7 @@ from .storable import DEPTH, storable, storable_leaf, storable_text
 LIMIT_BYTES: Final = 4096
 TEXT_LIMIT: Final = 500
 _NAME_LIMIT: Final = 128
+_LONGEST_KEPT: Final = 64
 _START: Final = 200
 _LEAST_START: Final = 4
 _TEXT_CUT: Final = 160  # as long as anything is that messages about a value quote
@@ -141,7 +143,7 @@ class _Projector:
             if self._left <= 0:
                 shown["..."] = {"cut": True, "members": len(members) - n}
                 break
-            label = self._inline(storable_text(name[:_NAME_LIMIT]))
+            label = name if _is_plain_name(name) else self._inline(storable_text(name[:_NAME_LIMIT]))
             self._left -= len(label) + 4
             if is_secret_name(name) and member is not None and not isinstance(member, bool):
                 shown[label] = self._hidden(member)
@@ -150,11 +152,15 @@ class _Projector:
         return shown
 
     def _text(self, text: str) -> JsonValue:
-        if _is_secret(text):
+        suspect = may_hold_secret(text)
+        if suspect and _is_secret(text):
             return self._hidden(text)
         room = max(self._left, 0)
         cut = len(text) > room or len(text.encode(errors="replace")) > room
-        shown = self._inline(storable_text(text[: min(room, _START) + _LOOK_AHEAD] if cut else text))
+        seen = text[: min(room, _START) + _LOOK_AHEAD] if cut else text
+        shown = storable_text(seen)
+        if suspect or len(shown) != len(seen):  # else nothing can have come in that was not there
+            shown = self._inline(shown)
         if not cut:
             self._left -= len(shown.encode()) + 3
             return shown
@@ -184,10 +190,19 @@ class _Projector:
         return hmac.digest(self._key, data, "sha256").hex()[:16]
 
 
+def _is_plain_name(name: str) -> bool:
+    """Whether a member's name is shown as it is."""
+    return len(name) <= _LONGEST_KEPT and _asked_before(name)
+
+
+@lru_cache(maxsize=4096)
+def _asked_before(name: str) -> bool:
+    """The same few names come with every call."""
+    return storable_text(name) == name and not may_hold_secret(name)
+
+
 def _is_secret(text: str) -> bool:
     """Whether the whole text is one secret."""
-    if not may_hold_secret(text):
-        return False
     trimmed = text.strip()
     if any(shape.fullmatch(trimmed) for shape in SHAPES):
         return True

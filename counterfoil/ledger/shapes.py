@@ -37,25 +37,20 @@ SHAPES: Final = tuple(
     )
 )
 _SIGNS: Final = (
-    "-----begin", "eyj", "akia", "asia", "abia", "acca", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
-    "glpat-", "xox", "xapp-", "aiza", "sk_", "sk-", "rk_", "rk-", "bearer", "basic", "://", "passw", "pwd", "secret",
-    "token", "apikey", "api_key", "api-key", "accesskey", "access_key", "access-key",
-)  # fmt: skip
-"""A part of everything that a shape can be, in small letters; most texts have none, and one look is enough."""
-_RUN: Final = re.compile("[A-Za-z0-9+/_=-]{32}")
-_FOLDED: Final = re.compile("|".join(map(re.escape, _SIGNS)), re.IGNORECASE)
+    r"-----begin|eyj|a[ksbc][ic]a|gh[pousr]_|github_pat_|glpat-|xox|xapp-|aiza|[sr]k[_-]|bearer|basic|://|"
+    r"passw|pwd|secret|token|api[_-]?key|access[_-]?key|[a-z0-9+/_=-]{32}"
+)
+"""A part of everything that a shape or a random run can be; most texts have none, and one look is enough."""
+_sign_in_lower_case: Final = re.compile(_SIGNS).search
+_sign_in_any_case: Final = re.compile(_SIGNS, re.IGNORECASE).search
 _LEAST_BITS: Final = 3.6  # of entropy in each character: 32 random base64 characters have about 4.4, words below 3.5
 
 
 def may_hold_secret(text: str) -> bool:
     """False where no shape, and no run that could be random, is in the text."""
-    if not text.isascii():  # other letters may fold to these
-        return _FOLDED.search(text) is not None or _RUN.search(text) is not None
-    small = text.lower()
-    for sign in _SIGNS:
-        if sign in small:
-            return True
-    return _RUN.search(text) is not None
+    if text.isascii():  # a search that itself ignores case takes four times as long
+        return _sign_in_lower_case(text.lower()) is not None
+    return _sign_in_any_case(text) is not None
 
 
 def is_random(run: str) -> bool:

@@ -164,7 +164,9 @@ class Carrier:
             await self._store_ahead(settlement.output)
         done: SettleResult = await self.record(
             case,
-            lambda: settle(row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended),
+            lambda: settle(
+                row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended, known=row
+            ),
         )
         case.waits_for_ledger = False
         self._parts.crossed.discard(case.call_id)
