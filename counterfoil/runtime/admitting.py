@@ -10,6 +10,7 @@ from ..registry.catalogue import Catalogue, Entry, Sight
 from ..registry.contract import Contract, ContractError
 from ..registry.policy import Decision, Policy
 from ..registry.principal import Principal
+from ..registry.problem import as_json
 from ..registry.request import CallRequest
 from ..registry.template import SHARED
 from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, Route, Verdict, Visibility
@@ -58,10 +59,7 @@ class Admission:
             raise refuse(
                 ErrorCode.INVALID_ARGUMENTS,
                 str(error),
-                problems=[
-                    {"path": problem.path, "expected": problem.expected, "got": problem.got, "nearest": problem.nearest}
-                    for problem in error.problems
-                ],
+                problems=as_json(error.problems),
                 example=error.example,
             ) from None
         probe = request.route is Route.PROBE

@@ -107,13 +107,12 @@ def with_header(message: Message, name: str | None, value: str) -> Message:
 
 def refused(error: FillError) -> Outcome[Any]:
     """Arguments that cannot be sent; nothing was."""
-    where = error.path or "arguments"
     return Outcome(
         OutcomeClass.INVALID_REQUEST,
-        message=f"{where}: {error}",
+        message=str(error),
         sent=Sent.NO,
         code=ErrorCode.INVALID_ARGUMENTS,
-        details={"problems": [{"path": error.path, "message": str(error)}]},
+        details={"problems": [error.problem.as_json()]},
     )
 
 

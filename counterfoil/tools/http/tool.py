@@ -7,7 +7,7 @@ follow redirects and pages. Whether it is tried again is not decided here.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ...canonical import JsonObject
 from ...registry.adapter import Call, NotReadyError
@@ -21,6 +21,8 @@ from .outbound import LostError, NotSentError, Outbound, OutboundError, Redirect
 from .paging import Paging
 from .sender import Made, Reveal, Sender, refused, with_header
 from .spec import HttpTool
+
+NO_VERSION: Final = "a call without if_version, since this tool cannot make sure of a version"
 
 
 class HttpAdapter:
@@ -79,7 +81,7 @@ class HttpAdapter:
         message = with_header(made.message, self.spec.key_header, call.action_id)
         if call.if_version is not None:
             if self.spec.precondition_header is None:
-                raise FillError("", "this tool cannot make sure of a version; call it without if_version")
+                raise FillError("/if_version", NO_VERSION, "a version")
             message = with_header(message, self.spec.precondition_header, header_value(call.if_version, "/if_version"))
         return replace(made, message=message)
 
