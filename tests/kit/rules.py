@@ -18,6 +18,9 @@ MEMBERS: Final = frozenset(
         *("error", "evidence", "attempts", "replayed", "approval", "truncated", "next"),
     }
 )
+DRY_RUN: Final = frozenset(
+    {"dry_run", "verdict", "assurance", "rule_id", "reason", "missing_scopes", "arguments"},
+)
 
 
 def _rows(codes: str, *triples: tuple[str, str, str]) -> dict[str, frozenset[tuple[str, str, str]]]:
