@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..registry.arguments import InvalidArgumentsError
+from ..ledger.redact import hide_values, redact_text
+from ..registry.arguments import Arguments, InvalidArgumentsError
 from ..registry.catalogue import Catalogue, Entry, Sight
 from ..registry.contract import Contract, ContractError
 from ..registry.policy import Decision, Policy
 from ..registry.principal import Principal
-from ..registry.problem import as_json
+from ..registry.problem import Problem, as_json
 from ..registry.request import CallRequest
+from ..registry.secret_places import secret_texts
 from ..registry.template import SHARED
 from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, Route, Verdict, Visibility
 from .case import Admitted
@@ -63,6 +65,8 @@ class Admission:
                 example=error.example,
             ) from None
         probe = request.route is Route.PROBE
+        if not probe and (problems := entry.adapter.problems(arguments.value, request.if_version)):
+            raise _unsendable(entry.contract, arguments, problems)
         decision = SERVER_AUTHORITY if probe else self.policy.decide(entry.contract, arguments.value, request.principal)
         try:
             resources = self._resources(entry.contract, arguments.value)
@@ -132,3 +136,17 @@ class Admission:
             schema_digest=contract.short_digest,
             input_schema=contract.schemas.input,
         )
+
+
+def _unsendable(contract: Contract, arguments: Arguments, problems: Sequence[Problem]) -> Exception:
+    """Told by the tool, whose own words may quote what they are about: secrets among the arguments are hidden."""
+    secrets = secret_texts(arguments.value, contract.gate.sensitive)
+
+    def clear(text: str) -> str:
+        return redact_text(str(hide_values(text, secrets)))
+
+    shown = [
+        Problem(one.path, clear(one.expected), clear(one.got), clear(one.message), one.nearest) for one in problems
+    ]
+    text = "; ".join(one.message for one in shown)
+    return refuse(ErrorCode.INVALID_ARGUMENTS, text, problems=as_json(shown))

@@ -28,6 +28,7 @@ from .threads import Threads
 
 PROBLEMS_MAX: Final = 20
 AS_IT_IS: Final = "a value that the tool's own check takes as it is"
+TAKEN: Final = "arguments that the tool's own check takes"
 REFUSED: Final = "one that it refuses"
 _ORIGIN: Final = re.compile("^(Value error|Assertion failed), ")
 
@@ -89,6 +90,20 @@ class FunctionAdapter:
 
     def ready(self) -> None:
         """A function is always ready."""
+
+    def problems(self, arguments: JsonObject, if_version: str | None) -> Sequence[Problem]:  # noqa: ARG002 (a port's shape; the handler reads it from its `Call`)
+        """What the author's own validators refuse, or would change; asked only where the types can do either."""
+        if not self._handler.arguments.checks:
+            return ()
+        try:
+            self._handler.arguments.parse(arguments)
+        except ValidationError as error:
+            return _unfit(error)
+        except ChangedArgumentsError as error:
+            return _changed(error)
+        except BaseException as error:  # noqa: BLE001 (an author's code; not even SystemExit or CancelledError may leave it)
+            return [Problem.of("", TAKEN, f"ones at which it failed ({type(error).__name__})")]
+        return ()
 
     async def invoke(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Outcome[Any]:
         """Call the function once.

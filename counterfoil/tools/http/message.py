@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from ...canonical import JsonValue, canonical
-from ...registry.filling import ABSENT, FillError, Values, as_text, fill, fill_text, holes
+from ...registry.filling import ABSENT, FillError, Hole, Values, as_text, fill, fill_text, holes
 from ...registry.filling_url import encoded, fill_url
 from .hosts import UrlError, parse_url
 from .outbound import Message
@@ -29,6 +29,12 @@ Reveal = Callable[[str], str]
 def references(request: Request) -> list[str]:
     """The secrets that a request needs."""
     return [value for value in request.headers.values() if SECRET.fullmatch(value)]
+
+
+def holes_of(request: Request) -> Iterator[Hole]:
+    """Every placeholder of a request."""
+    parts: list[JsonValue] = [request.url, dict(request.query), request.json, dict(request.form or {})]
+    yield from holes(parts + [value for value in request.headers.values() if not SECRET.fullmatch(value)])
 
 
 def message_of(request: Request, values: Values, reveal: Reveal) -> Message:
