@@ -33,7 +33,6 @@ url = "http://127.0.0.1:9/orders/{id}"
 headers = { X-Note = "{note}", Authorization = "env:NO_SUCH_SECRET" }
 """
 NOTHING: Final = {"calls": 0, "attempts": 0, "approvals": 0}
-PROBLEM: Final = {"path", "expected", "got", "nearest"}
 
 
 def problems(view: CallView) -> list[dict[str, Any]]:
@@ -45,7 +44,6 @@ def problems(view: CallView) -> list[dict[str, Any]]:
     found = cast("list[dict[str, Any]]", view.error.details["problems"])
     assert found
     for one in found:
-        assert one.keys() == PROBLEM
         assert one["expected"] in view.error.message
         assert one["got"] in view.error.message
     return found
