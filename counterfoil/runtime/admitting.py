@@ -17,7 +17,7 @@ from ..registry.secret_places import secret_texts
 from ..registry.template import SHARED
 from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, Route, Verdict, Visibility
 from .case import Admitted
-from .refusal import refuse
+from .refusal import refuse, refuse_arguments
 from .views import Next
 
 SERVER_AUTHORITY = Decision(
@@ -71,7 +71,7 @@ class Admission:
         try:
             resources = self._resources(entry.contract, arguments.value)
         except ContractError as error:
-            raise refuse(ErrorCode.INVALID_ARGUMENTS, str(error)) from error
+            raise refuse_arguments("", "arguments that name what the call holds", f"others ({error})") from error
         return Admitted(entry.contract, entry.adapter, arguments, decision, resources)
 
     def _resources(self, contract: Contract, arguments: JsonObject) -> tuple[str, ...]:
