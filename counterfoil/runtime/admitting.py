@@ -17,12 +17,13 @@ from ..registry.secret_places import secret_texts
 from ..registry.template import SHARED
 from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, Route, Verdict, Visibility
 from .case import Admitted
-from .refusal import refuse, refuse_arguments
+from .refusal import RefusedError, refuse, refuse_arguments
 from .views import Next
 
 SERVER_AUTHORITY = Decision(
     Verdict.ALLOW, Assurance.NONE, "server:probe", "A probe asks under the server's own authority."
 )
+NOT_ASKED = Decision(Verdict.DENY, Assurance.NONE, "server:unsendable", "Nobody is asked about what cannot be sent.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Admission:
         """What may be done about a request; the policy's verdict is part of the answer.
 
         Raises:
-            RefusedError: unknown, not visible, out of scope, or arguments that break the schema.
+            RefusedError: unknown, not visible, out of scope, or arguments that break the schema. Those that fit it
+                and cannot be sent are in the answer, since a call that was made with them once may be joined.
         """
         entry = self._resolve(request)
         if request.route is not Route.PROBE and not request.dry_run:
@@ -65,8 +67,10 @@ class Admission:
                 example=error.example,
             ) from None
         probe = request.route is Route.PROBE
-        if not probe and (problems := entry.adapter.problems(arguments.value, request.if_version)):
-            raise _unsendable(entry.contract, arguments, problems)
+        problems = () if probe else entry.adapter.problems(arguments.value, request.if_version)
+        if problems:
+            unsendable = _unsendable(entry.contract, arguments, problems)
+            return Admitted(entry.contract, entry.adapter, arguments, NOT_ASKED, (), unsendable=unsendable)
         decision = SERVER_AUTHORITY if probe else self.policy.decide(entry.contract, arguments.value, request.principal)
         try:
             resources = self._resources(entry.contract, arguments.value)
@@ -138,7 +142,7 @@ class Admission:
         )
 
 
-def _unsendable(contract: Contract, arguments: Arguments, problems: Sequence[Problem]) -> Exception:
+def _unsendable(contract: Contract, arguments: Arguments, problems: Sequence[Problem]) -> RefusedError:
     """Told by the tool, whose own words may quote what they are about: secrets among the arguments are hidden."""
     secrets = secret_texts(arguments.value, contract.gate.sensitive)
 

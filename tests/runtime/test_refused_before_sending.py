@@ -107,3 +107,16 @@ async def test_a_check_that_has_become_stricter_refuses_an_approved_call_before_
     view = await until(app, asked.call_id, "refused", "settled")
     problems(view)
     assert stage.calls == []
+
+
+async def test_a_call_that_was_made_is_still_answered_once_its_tools_check_has_become_stricter(
+    app: App, stage: Stage
+) -> None:
+    asked = await app.call("picky", {"ref": "later"}, idempotency_key="K")
+    await approve(app, asked)
+    await until(app, asked.call_id, "settled")
+    stage.forbidden.add("later")
+    again = await app.call("picky", {"ref": "later"}, idempotency_key="K")
+    assert (again.call_id, again.outcome, again.replayed) == (asked.call_id, "success", True)
+    problems(await app.call("picky", {"ref": "later"}, idempotency_key="L"))
+    assert stage.effects == [("picky", "later")]
