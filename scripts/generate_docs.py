@@ -92,6 +92,11 @@ def error_codes() -> str:
         "",
         "`ambiguous` in this table is a refusal because of another call, named in `details.call_id`.",
         "",
+        "`invalid_arguments` has in `details.problems` one object for each thing to change, always with these four",
+        "members: `path` (a JSON Pointer into the arguments; `/if_version` and `/_meta/...` stand beside them),",
+        "`expected`, `got` and `nearest` (the name that was probably meant, else null). No secret value is shown. What",
+        "a tool's own check or its request's template refuses is told in the same form, before policy and approval.",
+        "",
         f"Codes of calls that were sent, or are being sent: {others}.",
         "",
     ]

@@ -6,13 +6,14 @@ The runtime implements what is behind `Call`; the tools room implements `Adapter
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from .outcome import Outcome
 from .principal import Principal
+from .problem import Problem
 from .vocabulary import JsonObject
 
 ProgressSink = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -88,6 +89,14 @@ class Adapter(Protocol):
 
         Raises:
             NotReadyError: it cannot be used now.
+        """
+        ...
+
+    def problems(self, arguments: JsonObject, if_version: str | None) -> Sequence[Problem]:
+        """What fits the schema and cannot be sent all the same, asked before policy and approval; empty if it can be.
+
+        Pure and quick: nothing is sent, no secret is read, and no value that may be secret is shown. `invoke` looks
+        again, since the contract may have changed meanwhile.
         """
         ...
 

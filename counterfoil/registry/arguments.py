@@ -19,7 +19,8 @@ from .bounded import Bounds, StrictJsonError, bounded_copy
 from .closing import forbid_extra
 from .defaults import Filler
 from .example import example
-from .problems import Problem, teller
+from .problem import Problem
+from .problems import teller
 from .schema import Validator, compile_parts, compile_schema, schema_bytes
 
 __all__ = ["ArgumentSchema", "Arguments", "InvalidArgumentsError", "argument_schema", "effective", "forbid_extra"]
@@ -142,5 +143,4 @@ def _renamed(problem: Problem) -> str:
 
 
 def _problem(error: StrictJsonError) -> Problem:
-    place = error.path.removeprefix("/").replace("/", ".") or "the arguments"
-    return Problem(error.path, error.expected, error.got, f"{place}: expected {error.expected}, got {error.got}")
+    return Problem.of(error.path, error.expected, error.got)

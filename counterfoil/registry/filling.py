@@ -20,6 +20,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from ..canonical import canonical, pointer
 from .nearest import nearest
+from .problem import Problem
 from .schema_paths import has_path
 from .vocabulary import JsonObject, JsonValue
 
@@ -48,11 +49,11 @@ class TemplateError(ValueError):
 
 
 class FillError(ValueError):
-    """A value that cannot stand where its template puts it; `path` points at the argument."""
+    """A value that cannot stand where its template puts it; `problem` points at the argument and never shows it."""
 
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(message)
-        self.path = path
+    def __init__(self, path: str, expected: str, got: str) -> None:
+        self.problem = Problem.of(path, expected, got)
+        super().__init__(self.problem.message)
 
 
 @dataclass(frozen=True, slots=True)

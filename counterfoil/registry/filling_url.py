@@ -17,6 +17,7 @@ from .filling import Fault, FillError, Hole, KeyPath, Piece, Scope, TemplateErro
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?", re.DOTALL)
 _STEPS = re.compile(r"[/\\]")
 _IN_PATH: Final = "%:@!$&'()*+,;=~"
+PATH_PART: Final = "text for a part of the URL's path"
 _IN_QUERY: Final = "%:@!$'()*+,;=~/?"
 
 
@@ -69,7 +70,7 @@ def encoded(text: str, hole_path: str = "") -> str:
     try:
         return quote(text, safe="")
     except UnicodeEncodeError:
-        raise FillError(hole_path, "expected Unicode text; this one has a lone surrogate") from None
+        raise FillError(hole_path, "Unicode text", "a lone surrogate") from None
 
 
 def _segment(template: str, values: Values) -> str:
@@ -79,9 +80,9 @@ def _segment(template: str, values: Values) -> str:
     if first is None:
         return written
     if not written:
-        raise FillError(first.pointer, "an empty text cannot be a part of the URL's path, which would be another path")
+        raise FillError(first.pointer, PATH_PART, "an empty text, which would make it another path")
     if any(step in {".", ".."} for step in _STEPS.split(unquote(written, errors="replace"))):
-        raise FillError(first.pointer, "'.' or '..' cannot be a part of the URL's path, which would be another path")
+        raise FillError(first.pointer, PATH_PART, "'.' or '..', which would make it another path")
     return written
 
 
@@ -90,7 +91,7 @@ def _in_path(piece: Piece, values: Values) -> str:
         return quote(piece, safe=_IN_PATH)
     text = text_at(piece, values)
     if text is None:
-        raise FillError(piece.pointer, "it stands in the URL's path, so this call needs it")
+        raise FillError(piece.pointer, f"{PATH_PART}, so this call needs it", "nothing")
     return encoded(text, piece.pointer)
 
 

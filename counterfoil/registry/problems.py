@@ -16,6 +16,7 @@ from jsonschema_rs import ValidationError
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from ..canonical import JsonObject, JsonValue, pointer
+from .problem import Problem
 from .refs import Location, at, known_fields, same_value
 from .secret_places import Place, is_secret_place, may_quote_a_secret, places
 
@@ -40,22 +41,6 @@ FORMATS: Final = {
     "email": "name@example.org", "uri": "https://example.org/", "uuid": "3f2b8c1e-5d4a-4b6f-9a70-1c2d3e4f5a6b",
     "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "hostname": "example.org",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong: `path` is a JSON Pointer, `nearest` the field that was probably meant."""
-
-    path: str
-    expected: str
-    got: str
-    message: str
-    nearest: str | None = None
-
-    def as_json(self) -> JsonObject:
-        """For the wire, without `nearest` where there is none."""
-        shown: JsonObject = {"path": self.path, "expected": self.expected, "got": self.got, "message": self.message}
-        return shown if self.nearest is None else {**shown, "nearest": self.nearest}
 
 
 @dataclass(frozen=True, slots=True)

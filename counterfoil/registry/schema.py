@@ -17,7 +17,8 @@ from typing import Final, NoReturn, cast
 import jsonschema_rs
 
 from ..canonical import JsonObject, JsonValue, NotCanonicalError, canonical, pointer, sha256_hex
-from .problems import Problem, teller
+from .problem import Problem
+from .problems import teller
 
 MAX_SCHEMA_BYTES: Final = 1024 * 1024
 _MAX_COMPILED: Final = 512

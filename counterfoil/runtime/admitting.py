@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..registry.arguments import InvalidArgumentsError
+from ..ledger.redact import hide_values, redact_text
+from ..registry.arguments import Arguments, InvalidArgumentsError
 from ..registry.catalogue import Catalogue, Entry, Sight
 from ..registry.contract import Contract, ContractError
 from ..registry.policy import Decision, Policy
 from ..registry.principal import Principal
+from ..registry.problem import Problem, as_json
 from ..registry.request import CallRequest
+from ..registry.secret_places import secret_texts
 from ..registry.template import SHARED
 from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, Route, Verdict, Visibility
 from .case import Admitted
-from .refusal import refuse
+from .refusal import RefusedError, refuse, refuse_arguments
 from .views import Next
 
 SERVER_AUTHORITY = Decision(
     Verdict.ALLOW, Assurance.NONE, "server:probe", "A probe asks under the server's own authority."
 )
+NOT_ASKED = Decision(Verdict.DENY, Assurance.NONE, "server:unsendable", "Nobody is asked about what cannot be sent.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,8 @@ class Admission:
         """What may be done about a request; the policy's verdict is part of the answer.
 
         Raises:
-            RefusedError: unknown, not visible, out of scope, or arguments that break the schema.
+            RefusedError: unknown, not visible, out of scope, or arguments that break the schema. Those that fit it
+                and cannot be sent are in the answer, since a call that was made with them once may be joined.
         """
         entry = self._resolve(request)
         if request.route is not Route.PROBE and not request.dry_run:
@@ -58,18 +63,19 @@ class Admission:
             raise refuse(
                 ErrorCode.INVALID_ARGUMENTS,
                 str(error),
-                problems=[
-                    {"path": problem.path, "expected": problem.expected, "got": problem.got, "nearest": problem.nearest}
-                    for problem in error.problems
-                ],
+                problems=as_json(error.problems),
                 example=error.example,
             ) from None
         probe = request.route is Route.PROBE
+        problems = () if probe else entry.adapter.problems(arguments.value, request.if_version)
+        if problems:
+            unsendable = _unsendable(entry.contract, arguments, problems)
+            return Admitted(entry.contract, entry.adapter, arguments, NOT_ASKED, (), unsendable=unsendable)
         decision = SERVER_AUTHORITY if probe else self.policy.decide(entry.contract, arguments.value, request.principal)
         try:
             resources = self._resources(entry.contract, arguments.value)
         except ContractError as error:
-            raise refuse(ErrorCode.INVALID_ARGUMENTS, str(error)) from error
+            raise refuse_arguments("", "arguments that name what the call holds", f"others ({error})") from error
         return Admitted(entry.contract, entry.adapter, arguments, decision, resources)
 
     def _resources(self, contract: Contract, arguments: JsonObject) -> tuple[str, ...]:
@@ -134,3 +140,17 @@ class Admission:
             schema_digest=contract.short_digest,
             input_schema=contract.schemas.input,
         )
+
+
+def _unsendable(contract: Contract, arguments: Arguments, problems: Sequence[Problem]) -> RefusedError:
+    """Told by the tool, whose own words may quote what they are about: secrets among the arguments are hidden."""
+    secrets = secret_texts(arguments.value, contract.gate.sensitive)
+
+    def clear(text: str) -> str:
+        return redact_text(str(hide_values(text, secrets)))
+
+    shown = [
+        Problem(one.path, clear(one.expected), clear(one.got), clear(one.message), one.nearest) for one in problems
+    ]
+    text = "; ".join(one.message for one in shown)
+    return refuse(ErrorCode.INVALID_ARGUMENTS, text, problems=as_json(shown))

@@ -102,14 +102,13 @@ def repeated(reason: Reason, seconds: float, at: int) -> Reason:
 
 
 def dry_run(case: Case) -> CallView:
-    """What would be done about a request; nothing is recorded."""
+    """What would be decided about a request; nothing is recorded, and there is no call to show."""
     known = case.known
     decision, contract = known.decision, known.contract
     return CallView(
         tool=contract.name,
         state=CallState.NEW,
-        version=contract.version,
-        extra={
+        instead={
             "dry_run": True,
             "verdict": decision.verdict.value,
             "assurance": decision.assurance.value,

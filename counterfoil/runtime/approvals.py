@@ -19,7 +19,7 @@ from ..ledger.states import CallState
 from ..registry.principal import Principal
 from ..registry.vocabulary import ErrorCode, JsonValue
 from .answers import not_found, refusal_of, refusal_view
-from .refusal import RefusedError, refuse
+from .refusal import RefusedError, refuse, refuse_arguments
 from .views import ApprovalView, ErrorView, PlainView
 
 if TYPE_CHECKING:
@@ -98,9 +98,7 @@ class Approvals:
                 raise not_found(approval_id)
             await self._parts.ledger.require_sound_chain(row.run_id)
             if decision not in {"approve", "reject"}:
-                raise refuse(
-                    ErrorCode.INVALID_ARGUMENTS, f"decision: expected approve or reject, got {decision[:20]!r}"
-                )
+                raise refuse_arguments("/decision", "approve or reject", repr(decision[:20]))
             self._check_decider(row, decider)
             said = Decision(
                 approve=decision == "approve",
@@ -157,7 +155,7 @@ class Approvals:
 
     async def _approval_for(self, principal: Principal, approval_id: str | None) -> ApprovalRow:
         if approval_id is None:
-            raise refuse(ErrorCode.INVALID_ARGUMENTS, "approval_id: expected the id that the call's view gives.")
+            raise refuse_arguments("/approval_id", "the id that the call's view gives", "nothing")
         row = await self._viewer.approval(approval_id)
         if row is None or not may_see(row, principal):
             raise not_found(approval_id)

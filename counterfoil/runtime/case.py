@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..registry.principal import Principal
     from ..registry.request import CallRequest
     from .attempt import Running
+    from .refusal import RefusedError
     from .views import CallView
 
 
@@ -26,6 +27,7 @@ class Admitted:
     """What steps 1 to 5 of the path established about a request.
 
     `limits` is how the limits that count it stand, `beyond` the rules that match because theirs is exceeded.
+    `unsendable` says why nothing but the answer of a call that was already made with these arguments can be given.
     """
 
     contract: Contract
@@ -35,6 +37,7 @@ class Admitted:
     resources: tuple[str, ...]
     limits: tuple[LimitState, ...] = ()
     beyond: frozenset[str] = frozenset()
+    unsendable: RefusedError | None = None
 
     @property
     def closed_read(self) -> bool:

@@ -28,7 +28,7 @@ from .answers import not_found, refusal_view, waits_for_ledger
 from .approvals import Approvals, Decider
 from .clock import micros
 from .reconciling import RESOLUTIONS, Word
-from .refusal import RefusedError, refuse
+from .refusal import RefusedError, refuse, refuse_arguments
 from .sending import cannot_record
 from .views import ApprovalView, CallView, Next, PlainView, events_part
 
@@ -234,16 +234,12 @@ class Desk:
 
     def _word(self, row: CallRow, resolution: str, evidence: str | None, then: str | None, person: Decider) -> Word:
         if resolution not in RESOLUTIONS:
-            raise refuse(
-                ErrorCode.INVALID_ARGUMENTS, f"resolution: expected {', '.join(RESOLUTIONS)}, got {resolution[:30]!r}"
-            )
+            raise refuse_arguments("/resolution", ", ".join(RESOLUTIONS), repr(resolution[:30]))
         if then not in {None, "retry", "fail"}:
-            raise refuse(ErrorCode.INVALID_ARGUMENTS, f"then: expected retry or fail, got {str(then)[:30]!r}")
+            raise refuse_arguments("/then", "retry or fail", repr(str(then)[:30]))
         if not (evidence or "").strip():
-            raise refuse(
-                ErrorCode.INVALID_ARGUMENTS,
-                "evidence: expected what the word rests on, such as a reference in the far side's own records.",
-            )
+            rests = "what the word rests on, such as a reference in the far side's own records"
+            raise refuse_arguments("/evidence", rests, "nothing")
         if row.state not in UNRESOLVED_STATES:
             raise refuse(
                 ErrorCode.VERSION_CONFLICT, f"The call is {row.state}; only an unresolved one is settled by a word."

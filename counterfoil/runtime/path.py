@@ -65,12 +65,13 @@ class CallPath:
         request = case.request
         assert request is not None, "a fresh case has a request"
         case.admitted = self._admission.admit(request)
-        if self._parts.limits_calls:
-            await weigh(self._parts, case)
-        if request.dry_run:
-            return dry_run(case)
-        self._check_breaker(case)
         try:
+            await self._sender.require_sendable(case)
+            if self._parts.limits_calls:
+                await weigh(self._parts, case)
+            if request.dry_run:
+                return dry_run(case)
+            self._check_breaker(case)
             return await self._by_verdict(case)
         except IsDuplicateError as error:
             return await self._join(case, error)
@@ -258,6 +259,8 @@ class CallPath:
             if_version=row.if_version,
         )
         case.admitted = self._admission.admit(request)
+        if case.admitted.unsendable is not None:
+            raise case.admitted.unsendable
         if self._parts.limits_calls:
             await weigh(self._parts, case)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..registry.problem import Problem, as_json
 from ..registry.vocabulary import REFUSALS, ErrorCode, JsonObject, Meaning, OutcomeClass
 from .views import Next
 
@@ -41,3 +42,9 @@ def refuse(
     """A refusal to raise; details are JSON values, absent ones are left out."""
     kept: JsonObject = {name: value for name, value in details.items() if value is not None}  # type: ignore[misc]  # JSON by contract
     return RefusedError(Reason(code, message, kept, next_, rule_id))
+
+
+def refuse_arguments(path: str, expected: str, got: str) -> RefusedError:
+    """A refusal because of one member of what was asked with."""
+    problem = Problem.of(path, expected, got)
+    return refuse(ErrorCode.INVALID_ARGUMENTS, problem.message, problems=as_json([problem]))

@@ -254,6 +254,20 @@ class Sender:
             return
         await self.look(case, neighbours(case, self._parts.clock.now(), self._parts.settings.duplicate_window_s))
 
+    async def require_sendable(self, case: Case) -> None:
+        """Refuse what cannot be sent, unless it was: a tool's own check may know the time, and a call ended before.
+
+        Raises:
+            RefusedError: it cannot be sent.
+            IsDuplicateError: it is a call that was made already.
+        """
+        unsendable, request = case.known.unsendable, case.request
+        if unsendable is None:
+            return
+        if request is not None and not request.dry_run:
+            await self.look(case, neighbours(case, self._parts.clock.now(), self._parts.settings.duplicate_window_s))
+        raise unsendable
+
     async def look(self, case: Case, who: Neighbours) -> None:
         """Raise what stands in the way of a request that has no row, apart from what waiting would cure."""
         try:

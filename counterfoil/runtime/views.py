@@ -69,7 +69,10 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One call as its subject sees it; `reported` where it was only asked about."""
+    """One call as its subject sees it; `reported` where it was only asked about.
+
+    `instead` is the whole answer to a request that only asks what would be decided: there is no call then.
+    """
 
     tool: str
     state: CallState
@@ -89,6 +92,7 @@ class CallView:
     cancel_requested_at: int | None = None
     reported: bool = False
     extra: JsonObject = field(default_factory=dict[str, Any])
+    instead: JsonObject | None = None
 
     @property
     def is_error(self) -> bool:
@@ -103,6 +107,8 @@ class CallView:
 
     def wire(self) -> JsonObject:
         """As the wire has it."""
+        if self.instead is not None:
+            return dict(self.instead)
         view: JsonObject = {
             "call_id": self.call_id,
             "tool": self.tool,

@@ -29,8 +29,9 @@ from mcp.types import (
     SubscriptionsListenResult,
 )
 
-from ..canonical import JsonObject
+from ..canonical import JsonObject, pointer
 from ..registry.principal import Principal
+from ..registry.problem import Problem, as_json
 from ..registry.request import KEY_MAX, CallRequest
 from ..registry.vocabulary import ErrorCode
 from .surface.answers import WireResult, log_failure, own_output, refusal, refused_view, result
@@ -52,9 +53,6 @@ OPEN_CALLS: Final = 1_000
 _LONGEST_CLAIM: Final = 200
 _OPENINGS: Final = frozenset({"initialize", "server/discover"})
 _CALL_TOOLS: Final = frozenset({"tool_call", "tool_read"})
-_LONG_KEY: Final[JsonObject] = {
-    "path": f"/_meta/{KEY_META.replace('/', '~1')}", "expected": f"at most {KEY_MAX} characters"
-}  # fmt: skip
 _STOPPING: Final = "the server is stopping and takes no new calls; nothing was sent; ask again once it runs"
 _TOO_MANY: Final = f"{OPEN_CALLS} calls are open here already; nothing was sent; ask again when some have ended"
 _INTERNAL: Final = "the server failed before anything was sent; its log says where"
@@ -198,10 +196,9 @@ class Surface:
         meta: Mapping[str, object] = ctx.meta or {}
         for name in (DIGEST_META, KEY_META):
             if not isinstance(meta.get(name, ""), str):
-                details: JsonObject = {"path": f"/_meta/{name.replace('/', '~1')}", "expected": "a string"}
-                return self._no(params.name, ErrorCode.INVALID_ARGUMENTS, f"_meta {name} is a string", details)
+                return self._no_meta(params.name, name, "a string", "something else")
         if len(str(meta.get(KEY_META, ""))) > KEY_MAX:
-            return self._no(params.name, ErrorCode.INVALID_ARGUMENTS, f"_meta {KEY_META} is too long", _LONG_KEY)
+            return self._no_meta(params.name, KEY_META, f"at most {KEY_MAX} characters", "more")
         view = await _patient(self._desk.call(_request(params, asked, meta)), asked)
         body = view.wire()
         if _names_nothing(body):
@@ -232,6 +229,10 @@ class Surface:
         shows_a_call = name in _CALL_TOOLS or name not in self._base
         body = refused_view(name, code, message, details) if shows_a_call else refusal(code, message, details)
         return result(body, is_error=True)
+
+    def _no_meta(self, name: str, member: str, expected: str, got: str) -> WireResult:
+        problem = Problem.of(pointer(("_meta", member)), expected, got)
+        return self._no(name, ErrorCode.INVALID_ARGUMENTS, problem.message, {"problems": as_json([problem])})
 
 
 @lru_cache(maxsize=256)

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..canonical import JsonObject
+from ..canonical import JsonObject, pointer
 from ..registry.adapter import Call
 from ..registry.outcome import Outcome, Probe
+from ..registry.problem import Problem, as_json
 from ..registry.vocabulary import ErrorCode, OutcomeClass, Sent
 from .encode import encode
 from .errors import ChangedArgumentsError, HandlerExitError, HandlerResultError, NeverStartedError
 from .signature import OUTPUT, Arguments, FirstOutput, Function
 from .threads import Threads
 
-PROBLEMS_MAX = 20
+PROBLEMS_MAX: Final = 20
+AS_IT_IS: Final = "a value that the tool's own check takes as it is"
+TAKEN: Final = "arguments that the tool's own check takes"
+REFUSED: Final = "one that it refuses"
+_ORIGIN: Final = re.compile("^(Value error|Assertion failed), ")
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,20 @@ class FunctionAdapter:
     def ready(self) -> None:
         """A function is always ready."""
 
+    def problems(self, arguments: JsonObject, if_version: str | None) -> Sequence[Problem]:  # noqa: ARG002 (a port's shape; the handler reads it from its `Call`)
+        """What the author's own validators refuse, or would change; asked only where the types can do either."""
+        if not self._handler.arguments.checks:
+            return ()
+        try:
+            self._handler.arguments.parse(arguments)
+        except ValidationError as error:
+            return _unfit(error)
+        except ChangedArgumentsError as error:
+            return _changed(error)
+        except BaseException as error:  # noqa: BLE001 (an author's code; not even SystemExit or CancelledError may leave it)
+            return [Problem.of("", TAKEN, f"ones at which it failed ({type(error).__name__})")]
+        return ()
+
     async def invoke(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Outcome[Any]:
         """Call the function once.
 
@@ -104,9 +124,9 @@ class FunctionAdapter:
         try:
             bound = self._handler.bound(arguments, call, extra)
         except ValidationError as error:
-            return _unfit(error)
+            return _invalid(_unfit(error))
         except ChangedArgumentsError as error:
-            return _changed(error)
+            return _invalid(_changed(error))
         try:
             result = await self._run(bound)
         except NeverStartedError as error:
@@ -155,23 +175,27 @@ def _object(members: dict[str, Any]) -> JsonObject:
     return encoded if isinstance(encoded, dict) else {"value": encoded}
 
 
-def _unfit(error: ValidationError) -> Outcome[Any]:
-    """An answer that shows places and reasons, never the values, which may be secret."""
+def _unfit(error: ValidationError) -> list[Problem]:
+    """Places and reasons, never the values, which may be secret."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    return _invalid([{"path": "".join(f"/{step}" for step in item["loc"]), "message": item["msg"]} for item in found])
+    return [Problem.of(pointer(map(str, item["loc"])), _reason(item["msg"]), REFUSED) for item in found[:PROBLEMS_MAX]]
 
 
-def _changed(error: ChangedArgumentsError) -> Outcome[Any]:
+def _reason(said: str) -> str:
+    """A validator's own words, without what pydantic puts before them."""
+    return f"a value that the tool's own check takes ({_ORIGIN.sub('', said)})"
+
+
+def _changed(error: ChangedArgumentsError) -> list[Problem]:
     """What was asked for was recorded and may have been approved; the tool would do something else."""
-    said = "the tool's own check would change this value, so it was not used; send one that it takes as it is"
-    return _invalid([{"path": path, "message": said} for path in error.paths])
+    return [Problem.of(path, AS_IT_IS, "one that it would change") for path in error.paths[:PROBLEMS_MAX]]
 
 
-def _invalid(problems: list[dict[str, str]]) -> Outcome[Any]:
+def _invalid(problems: Sequence[Problem]) -> Outcome[Any]:
     return Outcome(
         OutcomeClass.INVALID_REQUEST,
-        message=f"{problems[0]['path'] or 'arguments'}: {problems[0]['message']}",
+        message=problems[0].message,
         sent=Sent.NO,
         code=ErrorCode.INVALID_ARGUMENTS,
-        details={"problems": problems[:PROBLEMS_MAX]},
+        details={"problems": as_json(problems)},
     )

@@ -23,6 +23,7 @@ from ..registry.outcome import Outcome, Probe
 from ..registry.schema import SchemaError
 from . import schema as schemas
 from .errors import ChangedArgumentsError, ToolDefinitionError
+from .own_checks import has_own_checks
 from .unchanged import changes
 
 Function = Callable[..., Any]
@@ -56,6 +57,8 @@ class Arguments:
     fields: Mapping[str, str]
     input_schema: JsonObject
     sensitive: tuple[str, ...]
+    checks: bool = True
+    """False where the types take everything that fits the schema, as it is."""
 
     def parse(self, arguments: JsonObject) -> dict[str, Any]:
         """Python values by parameter name, defaults included.
@@ -149,7 +152,8 @@ def arguments_of(function: Read) -> Arguments:
         closed = forbid_extra(shown)
     except _UNREADABLE as error:
         _blame(function, error)
-    return Arguments(model, fields, closed, tuple(schemas.sensitive_pointers(shown)))
+    sensitive = tuple(schemas.sensitive_pointers(shown))
+    return Arguments(model, fields, closed, sensitive, has_own_checks(model.__pydantic_core_schema__))
 
 
 def _check_parameter(function: Read, parameter: inspect.Parameter) -> None:

@@ -84,14 +84,15 @@ async def test_a_long_argument_is_shown_whole_or_its_cut_is_marked(shop: Worksho
 
 @pytest.mark.promise("APR-01")
 @pytest.mark.parametrize(("amount", "paid"), [(40, 40), (100, None)])
-async def test_what_a_tools_own_code_would_change_after_the_decision_is_refused_instead(
+async def test_what_a_tools_own_code_would_change_is_refused_before_anybody_is_asked(
     shop: Workshop, amount: int, paid: int | None
 ) -> None:
     async with bench(shop) as at:
-        waiting = await at.seat.call("more_pay_clamped", {"ref": "r", "amount": amount})
-        done = await at.seat.ask("status", call_id=(await at.approve(waiting))["call_id"])
+        asked = await at.seat.call("more_pay_clamped", {"ref": "r", "amount": amount})
         if paid is not None:
+            done = await at.seat.ask("status", call_id=(await at.approve(asked))["call_id"])
             assert done["output"] == {"amount": paid}
             return
-        assert (done["error"]["code"], done["sent"], at.world.count("r")) == ("invalid_arguments", "no", 0)
-        assert "amount" in done["error"]["message"]
+        assert (asked["state"], asked["error"]["code"], asked["approval"]) == ("refused", "invalid_arguments", None)
+        assert (asked["sent"], at.world.count("r")) == ("no", 0)
+        assert "amount" in asked["error"]["message"]

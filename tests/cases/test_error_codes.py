@@ -102,7 +102,7 @@ async def _(at: Bench, _shop: Workshop) -> View:
 
 @provokes("invalid_arguments:after dispatch")
 async def _(at: Bench, _shop: Workshop) -> View:
-    return await at.approve(await at.seat.call("more_pay_clamped", {"ref": "r", "amount": 51}))
+    return await at.seat.call("more_says", {"ref": "r", "kind": "invalid"})
 
 
 @provokes("approval_rejected")

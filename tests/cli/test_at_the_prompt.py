@@ -84,7 +84,7 @@ class Thinking(io.StringIO):
     def isatty(self) -> bool:
         return True
 
-    def readline(self, size: int | None = -1, /) -> str:
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]  # typeshed's IOBase gives bytes
         self.running = {thread.name for thread in threading.enumerate()}
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()

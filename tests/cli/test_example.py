@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.rules import DRY_RUN
+
 Command = Callable[..., Any]
 REFUND = '{"order_id": "ord_1", "amount": 20}'
 LIMIT_S = 30.0
@@ -94,6 +96,7 @@ def test_a_refused_call_says_no(command: Command) -> None:
 def test_a_dry_run_decides_and_records_nothing(command: Command) -> None:
     ran = command("call", "shop_refund", REFUND, "--dry-run", "--json")
     assert (ran.exit_code, ran.answer["verdict"]) == (0, "approve")
+    assert ran.answer.keys() == DRY_RUN
     assert command("approvals", "list", "--json").answer == {"approvals": []}
 
 

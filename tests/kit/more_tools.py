@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, Field
 
 from counterfoil import Call, Outcome, tool
+from counterfoil.registry.vocabulary import OutcomeClass, Sent
 from counterfoil.tools.fields import RetryFields
 from tests.kit.tools import Effect, Ref
 from tests.kit.world import World
@@ -151,6 +152,7 @@ async def more_says(ref: Ref, kind: str, sent: str = "yes") -> Outcome[Any]:
         "permanent": Outcome.permanent("no", sent),  # type: ignore[arg-type]  # as above
         "ambiguous": Outcome.ambiguous("who knows"),
         "unavailable": Outcome.unavailable("nobody there"),
+        "invalid": Outcome(OutcomeClass.INVALID_REQUEST, message="not like this", sent=Sent.NO),
         "no_result": Outcome.no_result(),
     }
     return made[kind]

@@ -18,6 +18,10 @@ MEMBERS: Final = frozenset(
         *("error", "evidence", "attempts", "replayed", "approval", "truncated", "next"),
     }
 )
+PROBLEM: Final = frozenset({"path", "expected", "got", "nearest"})
+DRY_RUN: Final = frozenset(
+    {"dry_run", "verdict", "assurance", "rule_id", "reason", "missing_scopes", "arguments"},
+)
 
 
 def _rows(codes: str, *triples: tuple[str, str, str]) -> dict[str, frozenset[tuple[str, str, str]]]:
@@ -77,6 +81,8 @@ def check_call_view(view: Mapping[str, Any]) -> None:
         return
     state = "refused" if view["state"] == "settled" and _told_by_the_tool(view) else view["state"]
     assert (state, view["outcome"], view["sent"]) in CODES[error["code"]], view
+    for problem in error["details"].get("problems", ()):
+        assert problem.keys() == PROBLEM, error
     if error["code"] == "tool_failed":
         assert error["details"]["effect"] in {"none", "unknown"}, error
     if view["state"] == "refused" and error["code"] == "ambiguous":

@@ -20,7 +20,7 @@ from mcp.types import CallToolResult, RequestParamsMeta, TextContent, Tool
 
 from counterfoil.server.app import App
 from counterfoil.server.serve import surface_of
-from tests.kit.rules import check_call_view, strictly
+from tests.kit.rules import DRY_RUN, check_call_view, strictly
 
 CALL_META: Final = "counterfoil/call"
 DIGEST_META: Final = "counterfoil/schema_digest"
@@ -117,7 +117,9 @@ def check_result(tool: Tool | None, name: str, result: CallToolResult) -> None:
     else:
         assert result.is_error is (error is not None and error["code"] != "in_progress"), body
     shows = name in SHOWS_THE_CALL or (name in ASKS_ABOUT and "attempts" in body) or (tool is None and "state" in body)
-    if shows and "tool" in body and "dry_run" not in body:
+    if "dry_run" in body:
+        assert body.keys() - {"limits"} == DRY_RUN, body
+    elif shows and "tool" in body:
         check_call_view(body)
 
 

@@ -28,6 +28,10 @@ class Hands:
     async def ready(self) -> None:
         """Always ready."""
 
+    def problems(self, arguments: JsonObject, if_version: str | None) -> tuple[()]:
+        _ = arguments, if_version
+        return ()
+
     async def invoke(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Outcome[Any]:
         _ = call, extra
         return Outcome[Any].success(arguments)

@@ -11,7 +11,8 @@ import pytest
 from counterfoil.canonical import JsonObject, JsonValue
 from counterfoil.registry.closing import forbid_extra
 from counterfoil.registry.example import example
-from counterfoil.registry.problems import SHOWN, Problem
+from counterfoil.registry.problem import Problem
+from counterfoil.registry.problems import SHOWN
 from counterfoil.registry.schema import SchemaError, compile_schema
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"

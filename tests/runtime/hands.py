@@ -7,7 +7,9 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from counterfoil import Call, Outcome, Probe, tool
 
@@ -22,8 +24,10 @@ class Stage:
     effects: list[tuple[str, str]] = field(default_factory=list)
     script: dict[str, list[Act]] = field(default_factory=lambda: defaultdict(list))
     held: list[asyncio.Event] = field(default_factory=list)
+    forbidden: set[str] = field(default_factory=set)
 
     def reset(self) -> None:
+        self.forbidden = {"forbidden"}
         self.calls, self.effects, self.script, self.held = [], [], defaultdict(list), []
 
     def let_go(self) -> None:
@@ -182,4 +186,32 @@ def keys_that_quit(ref: str) -> list[str]:
 async def by_function(ref: str, call: Call) -> dict[str, str]:
     """Do it on what a function names."""
     done: dict[str, str] = await STAGE.play("by_function", ref, call)
+    return done
+
+
+def choosy(ref: str) -> str:
+    """A check that refuses, changes, fails or asks the process to end."""
+    if ref in STAGE.forbidden:
+        raise ValueError("not this one")
+    if ref == "failing":
+        raise RuntimeError
+    if ref == "quitting":
+        raise SystemExit
+    return "something else" if ref == "changed" else ref
+
+
+def unquoted(password: str) -> str:
+    """A check that tells what it was given."""
+    if password:
+        raise ValueError(f"{password} is no good")
+    return password
+
+
+@tool(effect="destructive")
+async def picky(
+    ref: Annotated[str, AfterValidator(choosy)], call: Call, password: Annotated[str, AfterValidator(unquoted)] = ""
+) -> dict[str, str]:
+    """Do it, if it likes what it is given."""
+    assert password == ""
+    done: dict[str, str] = await STAGE.play("picky", ref, call)
     return done

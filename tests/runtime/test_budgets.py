@@ -15,6 +15,7 @@ from counterfoil.registry.request import CallRequest
 from counterfoil.registry.vocabulary import ErrorCode
 from counterfoil.runtime.views import CallView
 from counterfoil.server.app import App
+from tests.kit.rules import DRY_RUN
 from tests.runtime.bench import HandClock
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Act, Stage, lose, unsent
@@ -276,6 +277,7 @@ async def test_a_dry_run_shows_how_the_limits_stand_and_counts_nothing(open_: Op
     request = CallRequest(principal=app.local, tool="note", arguments={"ref": "x"}, dry_run=True)
     shown = (await app.runtime.call(request)).wire()
     assert (shown["verdict"], shown["rule_id"]) == ("deny", "few-notes")
+    assert shown.keys() == DRY_RUN | {"limits"}
     assert shown["limits"] == [
         {"rule_id": "few-notes", "kind": "calls", "used": 2, "limit": 2, "resets_at": ENDS, "beyond": True}
     ]

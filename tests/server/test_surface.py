@@ -20,6 +20,7 @@ from counterfoil.registry.principal import Principal
 from counterfoil.server.mcp import OPEN_CALLS, Surface
 from counterfoil.server.surface.listing import advertised
 from counterfoil.server.surface.progress import Progress
+from tests.kit.rules import PROBLEM
 from tests.server import kit
 
 pytestmark = pytest.mark.anyio
@@ -334,4 +335,5 @@ async def test_a_key_that_is_too_long_is_refused_before_anything_is_asked(desk: 
         meta: Any = {"counterfoil/idempotency_key": "k" * 201}
         answer = shown(await within(client.call_tool("echo", {}, meta=meta)))
     assert (answer["error"]["code"], answer["state"], desk.requests) == ("invalid_arguments", "refused", [])
-    assert answer["error"]["details"]["path"] == "/_meta/counterfoil~1idempotency_key"
+    (problem,) = answer["error"]["details"]["problems"]
+    assert (problem.keys(), problem["path"]) == (PROBLEM, "/_meta/counterfoil~1idempotency_key")

@@ -12,6 +12,7 @@ from counterfoil.registry.schema import compile_schema
 from counterfoil.registry.vocabulary import JsonObject
 from counterfoil.tools.base import Answer, Asked, BaseTool, base_tools, instructions
 from counterfoil.tools.base.shelf import Shelf
+from tests.kit.rules import PROBLEM
 
 pytestmark = pytest.mark.anyio
 CHARS_PER_TOKEN = 4.13
@@ -107,6 +108,7 @@ def refusal(answer: Answer) -> dict[str, Any]:
     error = cast("dict[str, Any]", answer.body["error"])
     assert error["code"] == "invalid_arguments"
     assert error["retryable"] is False
+    assert all(problem.keys() == PROBLEM for problem in error["details"]["problems"])
     return error
 
 

@@ -19,6 +19,7 @@ from counterfoil.registry.vocabulary import ErrorCode, JsonObject, OutcomeClass,
 from counterfoil.tools.decorator import Tool
 from counterfoil.tools.errors import HandlerExitError, HandlerResultError
 from counterfoil.tools.threads import Threads
+from tests.kit.rules import PROBLEM
 
 pytestmark = pytest.mark.anyio
 MakeCall = Callable[..., Call]
@@ -141,7 +142,8 @@ async def test_arguments_that_do_not_fit_are_an_invalid_request_that_shows_no_va
     text = await invoke(halve, make_call(), {"n": "secret"})
     for outcome in (odd, text):
         assert (outcome.kind, outcome.sent, outcome.code) == ("invalid_request", "no", ErrorCode.INVALID_ARGUMENTS)
-        assert outcome.details["problems"][0]["path"] == "/n"
+        (problem,) = outcome.details["problems"]
+        assert (problem.keys(), problem["path"], problem["nearest"]) == (PROBLEM, "/n", None)
         assert "771" not in str(outcome)
         assert "secret" not in str(outcome)
     assert "must be even" in odd.message

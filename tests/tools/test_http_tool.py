@@ -21,6 +21,7 @@ from counterfoil.tools.http.spec import HttpTool, Request
 from counterfoil.tools.http.tool import HttpAdapter
 from tests.kit.http_far_side import Answer, FarSide
 from tests.kit.http_hands import TOKEN, Hands, no_trust, output_of, secret
+from tests.kit.rules import PROBLEM
 
 pytestmark = pytest.mark.anyio
 
@@ -326,7 +327,8 @@ async def test_arguments_that_would_change_the_path_are_refused_before_anything_
 ) -> None:
     outcome = await hands.refund("/orders/{order_id}", {"order_id": value})
     assert outcome.code is ErrorCode.INVALID_ARGUMENTS
-    assert outcome.details["problems"][0]["path"] == "/order_id"
+    (problem,) = outcome.details["problems"]
+    assert (problem.keys(), problem["path"]) == (PROBLEM, "/order_id")
     assert far.seen == []
 
 

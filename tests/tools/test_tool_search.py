@@ -132,6 +132,18 @@ async def test_a_tool_that_fails_by_scope_is_shown_only_if_locked_ones_are_and_t
     assert shown["matches"] == [{"name": "secret_thing", "missing_scopes": ["orders:refund"]}]
 
 
+async def test_words_that_led_to_a_locked_tool_count_as_unmatched_only_where_it_is_not_shown(
+    principal: Principal,
+) -> None:
+    locked = OneHit(make_contract("secret_things"), missing_scopes=("orders:refund",))
+    shelf = FixedShelf(SomeFound([locked], unmatched=("Secret", "zebra")))
+    assert (await search(shelf, principal, query="Secret zebra"))["unmatched_terms"] == ["Secret", "zebra"]
+    assert (await search(shelf, principal, query="Secret zebra", show_locked=True))["unmatched_terms"] == ["zebra"]
+    shelf = FixedShelf(SomeFound([locked], unmatched=("secret_other",)))
+    named = await search(shelf, principal, names=["secret_things", "secret_other"], show_locked=True)
+    assert named["unmatched_terms"] == ["secret_other"]
+
+
 async def test_schemas_stop_where_the_answer_would_grow_beyond_its_bound(principal: Principal) -> None:
     large: JsonObject = {"type": "object", "description": "x" * (SCHEMA_BYTES_MAX - 1_000)}
     hits = [OneHit(make_contract("large", large)), OneHit(make_contract("next", large)), OneHit(make_contract("last"))]

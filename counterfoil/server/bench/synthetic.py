@@ -289,6 +289,10 @@ class Nothing:
     async def ready(self) -> None:
         """Nothing has to be made ready."""
 
+    def problems(self, arguments: JsonObject, if_version: str | None) -> tuple[()]:  # noqa: ARG002 (an adapter's shape)
+        """It takes whatever fits."""
+        return ()
+
     async def invoke(self, arguments: JsonObject, call: Any, extra: dict[str, Any]) -> Outcome[Any]:  # noqa: ANN401, ARG002 (an adapter's shape)
         """Give an empty output."""
         return Outcome.success({})

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from ...canonical import JsonObject
+from ...registry.problem import Problem
 from ...registry.vocabulary import ErrorCode
 from . import schemas
 from .answer import Answer, Asked
@@ -167,5 +168,5 @@ def _one_id(stated: dict[str, Any], expected: str) -> Answer:
     return Answer.refused(
         ErrorCode.INVALID_ARGUMENTS,
         message,
-        {"problems": [{"path": "", "expected": expected, "got": got, "message": message}]},
+        {"problems": [Problem("", expected, got, message).as_json()]},
     )

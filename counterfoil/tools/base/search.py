@@ -5,12 +5,14 @@ It only looks at the catalogue through a `Shelf`; what a principal may not see i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, cast
 
 from ...canonical import JsonObject, JsonValue, canonical
 from ...registry.principal import Principal
 from ...registry.search import QUERY_CHARS
+from ...registry.stemming import terms
 from . import schemas
 from .answer import Answer, Asked
 from .shelf import Hit, Shelf
@@ -60,9 +62,15 @@ async def _search(shelf: Shelf, show_locked: bool, arguments: JsonObject, asked:
         found = shelf.search(asked.principal, query=query, names=names, category=category, limit=limit)
         hits = [hit for hit in found.hits if show_locked or not hit.missing_scopes]
         body["matches"] = _matches(shelf, asked.principal, hits, cast("str", arguments["detail"]))
-        body["unmatched_terms"] = list(found.unmatched)
+        body["unmatched_terms"] = list(found.unmatched) if names else _unmatched(found.unmatched, hits)
         body["more"] = found.more
     return Answer(body)
+
+
+def _unmatched(words: Sequence[str], hits: list[Hit]) -> list[JsonValue]:
+    """The words that led to nothing shown: a locked tool is found by those of its name alone."""
+    named = {term for hit in hits if hit.missing_scopes for term in terms(hit.contract.name)}
+    return [word for word in words if not named.intersection(terms(word))]
 
 
 def _words(query: JsonValue) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...canonical import JsonObject, JsonValue
 from ...registry.arguments import InvalidArgumentsError, argument_schema
+from ...registry.problem import as_json
 from ...registry.vocabulary import ErrorCode
 from .answer import Answer, Asked
 
@@ -44,8 +45,7 @@ def checked(input_schema: JsonObject, handler: Handler) -> Callable[[JsonValue, 
         try:
             fitting = schema.effective(arguments).value
         except InvalidArgumentsError as error:
-            problems: list[JsonValue] = [problem.as_json() for problem in error.problems]
-            details: JsonObject = {"problems": problems, "example": error.example}
+            details: JsonObject = {"problems": as_json(error.problems), "example": error.example}
             return Answer.refused(ErrorCode.INVALID_ARGUMENTS, str(error), details)
         return await handler(fitting, asked)
 

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from ...canonical import JsonValue, canonical
-from ...registry.filling import ABSENT, FillError, Values, as_text, fill, fill_text, holes
+from ...registry.filling import ABSENT, FillError, Hole, Values, as_text, fill, fill_text, holes
 from ...registry.filling_url import encoded, fill_url
 from .hosts import UrlError, parse_url
 from .outbound import Message
@@ -20,6 +20,7 @@ from .spec import Request
 SECRET: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 """A header that is a reference to a secret, and no template."""
 
+IN_HEADER: Final = "visible ASCII on one line without spaces around it, since it is sent as a header"
 _VALUE = re.compile(r"[!-~](?:[ -~\t]*[!-~])?|")
 
 Reveal = Callable[[str], str]
@@ -28,6 +29,12 @@ Reveal = Callable[[str], str]
 def references(request: Request) -> list[str]:
     """The secrets that a request needs."""
     return [value for value in request.headers.values() if SECRET.fullmatch(value)]
+
+
+def holes_of(request: Request) -> Iterator[Hole]:
+    """Every placeholder of a request."""
+    parts: list[JsonValue] = [request.url, dict(request.query), request.json, dict(request.form or {})]
+    yield from holes(parts + [value for value in request.headers.values() if not SECRET.fullmatch(value)])
 
 
 def message_of(request: Request, values: Values, reveal: Reveal) -> Message:
@@ -42,7 +49,7 @@ def message_of(request: Request, values: Values, reveal: Reveal) -> Message:
     try:
         url = parse_url(text + ("&" if "?" in text else "?") * bool(query) + query)
     except UrlError as error:
-        raise FillError("", f"the request's URL cannot be sent: {error}") from None
+        raise FillError("", "arguments that make a URL which can be sent", f"others ({error})") from None
     headers, secrets = dict(_headers(request, values)), set[str]()
     for name, value in request.headers.items():
         if SECRET.fullmatch(value):
@@ -77,9 +84,7 @@ def header_value(value: str, path: str) -> str:
         FillError: it has characters that no header can hold.
     """
     if not _VALUE.fullmatch(value):
-        raise FillError(
-            path, "it is sent as a header, so it must be visible ASCII on one line without spaces around it"
-        )
+        raise FillError(path, IN_HEADER, "text that no header can hold")
     return value
 
 
@@ -107,7 +112,7 @@ def _body(request: Request, values: Values) -> tuple[str, bytes]:
         try:
             return "application/x-www-form-urlencoded", urlencode(pairs).encode("ascii")
         except UnicodeEncodeError:
-            raise FillError("", "expected Unicode text; a lone surrogate cannot be sent") from None
+            raise FillError("", "Unicode text", "a lone surrogate") from None
     if request.json is None:
         return "", b""
     filled = fill(request.json, values)

@@ -101,7 +101,7 @@ class Paging:
             kept = [pair for pair in query.split("&") if pair and pair.partition("=")[0] != name]
             query = "&".join([*kept, f"{name}={encoded(as_text(cursor), where)}"])
         elif not isinstance(cursor, str) or not _QUERY.fullmatch(cursor) or "#" in cursor or not parse_qsl(cursor):
-            raise FillError(where, "expected the text that an earlier answer gave as 'next'")
+            raise FillError(where, "the text that an earlier answer gave as 'next'", "another one")
         else:
             query = cursor
         url = replace(self._message.url, target=f"{path}?{query}")

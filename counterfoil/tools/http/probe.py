@@ -15,6 +15,7 @@ from ...registry.adapter import Call, NotReadyError
 from ...registry.filling import FillError
 from ...registry.outcome import Outcome, Probe
 from ...registry.predicates import Op, Predicate, look_up, predicate
+from ...registry.problem import Problem
 from .body import BodyError, Content, read_content
 from .meaning import at, evidence_of, is_success
 from .outbound import Outbound, OutboundError, Reply
@@ -54,6 +55,10 @@ class HttpProbeAdapter:
             NotReadyError: a secret has no value now.
         """
         await self._sender.ready()
+
+    def problems(self, arguments: JsonObject, if_version: str | None) -> Sequence[Problem]:  # noqa: ARG002 (a port's shape)
+        """None: what cannot be asked is not known, and never a refusal."""
+        return ()
 
     async def invoke(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Outcome[Any]:
         """Ask once; whatever keeps it from an answer is `unknown`."""

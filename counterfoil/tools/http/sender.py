@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from ...canonical import JsonObject, JsonValue
 from ...ledger.redact import hide_values
@@ -13,12 +13,15 @@ from ...registry.filling import ABSENT, FillError, Values
 from ...registry.outcome import Outcome
 from ...registry.secret_places import LEAST
 from ...registry.vocabulary import ErrorCode, OutcomeClass, Sent
-from .message import SecretValueError, message_of, references, sendable
+from .message import SecretValueError, holes_of, message_of, references, sendable
 from .outbound import Message, Outbound, Reply, Terms
 from .spec import Request
 
 LEAST_PART = 8
 """Shorter parts of a secret, such as the word before a token, are in too many texts to be hidden."""
+
+SOME_ID: Final = "call_00000000000000000000000000"
+"""Stands for the ids that a call has not been given yet."""
 
 Reveal = Callable[[str], str]
 
@@ -51,6 +54,7 @@ class Sender:
         self.request = request
         self.outbound = outbound
         self._reveal = reveal
+        self._needs_output = any(hole.root == "output" for hole in holes_of(request))
 
     async def ready(self) -> None:
         """Load the client, and see that each secret has a value now.
@@ -61,6 +65,16 @@ class Sender:
         await self.outbound.start()
         for reference in references(self.request):
             self._secret(reference)
+
+    def tried(self, arguments: JsonObject) -> Message | None:
+        """The message of a call as far as arguments decide it, without secrets; None if more than they do.
+
+        Raises:
+            FillError: a value that cannot be sent.
+        """
+        if self._needs_output:
+            return None
+        return message_of(self.request, Values(arguments, SOME_ID, SOME_ID), lambda _: "")
 
     def made(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Made:
         """The message of one call.
@@ -107,13 +121,12 @@ def with_header(message: Message, name: str | None, value: str) -> Message:
 
 def refused(error: FillError) -> Outcome[Any]:
     """Arguments that cannot be sent; nothing was."""
-    where = error.path or "arguments"
     return Outcome(
         OutcomeClass.INVALID_REQUEST,
-        message=f"{where}: {error}",
+        message=str(error),
         sent=Sent.NO,
         code=ErrorCode.INVALID_ARGUMENTS,
-        details={"problems": [{"path": error.path, "message": str(error)}]},
+        details={"problems": [error.problem.as_json()]},
     )
 
 

@@ -6,13 +6,15 @@ follow redirects and pages. Whether it is tried again is not decided here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ...canonical import JsonObject
 from ...registry.adapter import Call, NotReadyError
 from ...registry.filling import FillError
 from ...registry.outcome import Outcome
+from ...registry.problem import Problem
 from ...registry.vocabulary import OutcomeClass, Sent
 from .body import BodyError, Content, read_content
 from .meaning import Meaning, at, evidence_of, meaning_of, retry_after, said
@@ -21,6 +23,8 @@ from .outbound import LostError, NotSentError, Outbound, OutboundError, Redirect
 from .paging import Paging
 from .sender import Made, Reveal, Sender, refused, with_header
 from .spec import HttpTool
+
+NO_VERSION: Final = "a call without if_version, since this tool cannot make sure of a version"
 
 
 class HttpAdapter:
@@ -57,6 +61,17 @@ class HttpAdapter:
         """
         await self._sender.ready()
 
+    def problems(self, arguments: JsonObject, if_version: str | None) -> Sequence[Problem]:
+        """What cannot stand where the request would put it."""
+        try:
+            self._version_header(if_version)
+            message = self._sender.tried(arguments)
+            if message is not None and self.spec.pages is not None and self._is_read:
+                Paging(self.spec.pages, message, arguments)
+        except FillError as error:
+            return (error.problem,)
+        return ()
+
     async def invoke(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Outcome[Any]:
         """Send it once.
 
@@ -77,11 +92,17 @@ class HttpAdapter:
     def _made(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Made:
         made = self._sender.made(arguments, call, extra)
         message = with_header(made.message, self.spec.key_header, call.action_id)
-        if call.if_version is not None:
-            if self.spec.precondition_header is None:
-                raise FillError("", "this tool cannot make sure of a version; call it without if_version")
-            message = with_header(message, self.spec.precondition_header, header_value(call.if_version, "/if_version"))
+        version = self._version_header(call.if_version)
+        if version is not None:
+            message = with_header(message, self.spec.precondition_header, version)
         return replace(made, message=message)
+
+    def _version_header(self, if_version: str | None) -> str | None:
+        if if_version is None:
+            return None
+        if self.spec.precondition_header is None:
+            raise FillError("/if_version", NO_VERSION, "a version")
+        return header_value(if_version, "/if_version")
 
     async def _once(self, made: Made, call: Call, left: int | None = None) -> tuple[Outcome[Any], Reply | None]:
         try:
