@@ -37,6 +37,7 @@ from .config.kinds import read_rate
 from .http_tools import register_http_tools, unfitting, usable_hosts
 from .limits import budgets_of, limit_of
 from .modules import register_modules
+from .quiet import keep_quiet
 from .secrets import SecretError, resolve
 from .shelf import Shelf
 
@@ -141,6 +142,7 @@ async def open_app(
         ConfigError: the configuration, or a tool module that it names, cannot be used.
         LedgerError: the ledger cannot be opened.
     """
+    keep_quiet()
     time = clock or SystemClock()
     tools = read_tools(config_path, time)
     config = tools.config

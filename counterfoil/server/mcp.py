@@ -117,9 +117,9 @@ class Surface:
         """Tell the clients whom it concerns, each in its own era, that the catalogue itself has changed."""
         await self._listeners.tell(concerns)
 
-    def answered(self, exchange: Exchange, *, written: bool) -> None:
-        """The answer of an exchange has been written to its transport, or never will be."""
-        (self._deliveries.written if written else self._deliveries.lost)(exchange)
+    async def answered(self, exchange: Exchange, *, written: bool) -> None:
+        """The answer of an exchange has been written to its transport, or never will be; the runtime then knows it."""
+        await (self._deliveries.written if written else self._deliveries.lost)(exchange)
 
     def receipt(self) -> Callable[[], None] | None:
         """What to do once the answer of the current task has been written to the transport."""

@@ -94,3 +94,22 @@ async def test_a_write_whose_client_left_goes_on_and_the_same_words_join_it(shop
         shop.world.release("r")
         view = ((await joining).meta or {})["counterfoil/call"]
     assert (view["outcome"], view["replayed"], shop.world.count("r")) == ("success", True, 1)
+
+
+@pytest.mark.promise("AUT-03")
+async def test_they_join_it_though_the_server_was_not_reading_when_its_client_left(shop: Workshop) -> None:
+    shop = furnish(shop, server='visibility = "all"')
+    shop.world.arm("r", hold="before")
+    call: dict[str, Any] = {"name": "kit_write", "arguments": {"ref": "r"}}
+    async with web(shop) as (_, there), there.http() as http:
+        async with raw(there.url, there.token) as gone:
+            await gone.say("tools/call", **call)
+            await shop.world.reached("r", "asked")
+            gone.writer.write(b"POST /mcp HTTP/1.1\r\n")  # while a request is open, no more than this is read
+        body, headers = modern("tools/call", 2, **call)
+        joining = asyncio.create_task(http.post(there.url, content=body, headers=headers))
+        async with raw(there.url, there.token) as other:
+            await other.ask("tools/call", name="status", arguments={})
+        shop.world.release("r")
+        view = answer_of(await joining)["result"]["_meta"]["counterfoil/call"]
+    assert (view["outcome"], view["replayed"], shop.world.count("r")) == ("success", True, 1)

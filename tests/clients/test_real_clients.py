@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.drivers import LIST, Driver, Target, by_fastmcp, by_inspector, by_legacy_sdk, by_sdk
+from tests.kit.web import web
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +30,12 @@ def over_stdio(shop: Workshop) -> Target:
 @pytest.mark.parametrize("driver", [by_sdk, by_legacy_sdk, by_fastmcp, by_inspector])
 async def test_a_client_over_stdio_finds_reads_and_proposes(driver: Driver, over_stdio: Target, shop: Workshop) -> None:
     await finds_reads_and_proposes(driver, over_stdio, shop)
+
+
+@pytest.mark.parametrize("driver", [by_sdk, by_legacy_sdk, by_fastmcp, by_inspector])
+async def test_over_http_it_does_so_too(driver: Driver, shop: Workshop) -> None:
+    async with web(shop) as (_, there):
+        await finds_reads_and_proposes(driver, Target(folder=shop.folder, url=there.url, token=there.token), shop)
 
 
 async def finds_reads_and_proposes(driver: Driver, target: Target, shop: Workshop) -> None:

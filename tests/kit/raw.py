@@ -24,15 +24,20 @@ class Raw:
 
     async def ask(self, method: str, request_id: int | str = 1, **params: Any) -> dict[str, Any]:
         """One request of the 2026 protocol; its answer."""
-        body, headers = modern(method, request_id, **params)
-        stated = {"Host": self.host, "Authorization": f"Bearer {self.token}", "Accept": ACCEPT} | headers
-        head = "".join(f"{name}: {value}\r\n" for name, value in stated.items())
-        self.writer.write(f"POST /mcp HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        await self.say(method, request_id, **params)
         async with asyncio.timeout(LIMIT_S):
             said = (await self.reader.readuntil(b"\r\n\r\n")).lower()
             length = int(said.split(b"content-length: ")[1].split(b"\r\n")[0])
             found: dict[str, Any] = strictly(await self.reader.readexactly(length))
         return found
+
+    async def say(self, method: str, request_id: int | str = 1, **params: Any) -> None:
+        """One request, and no wait for its answer."""
+        body, headers = modern(method, request_id, **params)
+        stated = {"Host": self.host, "Authorization": f"Bearer {self.token}", "Accept": ACCEPT} | headers
+        head = "".join(f"{name}: {value}\r\n" for name, value in stated.items())
+        self.writer.write(f"POST /mcp HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        await self.writer.drain()
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from counterfoil.server.config import ConfigError, parse
 from counterfoil.server.http.doorman import doorman_of, token_file
 from counterfoil.server.http.place import LOOPBACK, Place, PlaceError, address_of, listen
 from tests.kit.process import ROOT
-from tests.kit.web import modern, shown, web
+from tests.kit.web import modern, open_session, shown, web
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -132,6 +132,27 @@ async def test_two_servers_share_a_ledger_but_no_port_and_a_signal_ends_them_in_
         process.signal(signal.SIGINT)
         assert await process.ended() == 0
     assert list(shop.ledger.parent.glob("*.token")) == []
+
+
+async def test_a_stop_ends_a_sessions_own_stream_without_a_word(tmp_path: Path) -> None:
+    shop = Workshop.new(tmp_path)
+    async with web(shop) as (process, there), there.http() as http:
+        session = {"Mcp-Session-Id": await open_session(http, there.url)}
+        async with http.stream("GET", there.url, headers=session) as stream:
+            assert stream.status_code == 200
+            process.signal(signal.SIGTERM)
+            assert await process.ended() == 0
+        said = (shop.folder / "http.log").read_text()
+    assert said.count("\n") == 2, said
+
+
+async def test_a_token_without_a_value_stops_the_start_in_one_clear_line(tmp_path: Path) -> None:
+    shop = Workshop.new(tmp_path)
+    shop.configure('[auth]\nmode = "tokens"\n[[auth.tokens]]\ntoken = "env:NOBODY_SET_THIS"\nsubject = "a"\n')
+    done = await shop.run("serve", "--config", str(shop.config), "--transport", "http", "--port", "0")
+    assert (done.code, done.stdout) == (2, b"")
+    assert "auth.tokens[0].token: env:NOBODY_SET_THIS: the variable is not set" in done.stderr
+    assert "serving MCP" not in done.stderr
 
 
 def test_stdio_starts_without_what_only_http_needs() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ..secrets import SecretError, resolve
 from . import render
 from .doors import configuration, with_tools
 from .exits import CommandError, Exit
@@ -18,7 +19,10 @@ from .tools import summaries
 from .visible import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ...registry.policy_check import Finding, PolicyTest
+    from ..config import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,9 @@ def _of_tools(app: Tools) -> Checked:
     from ..http_tools.findings import findings as of_described  # noqa: PLC0415 (as above)
 
     found = check_policy(app.policy, _tests(app), app.catalogue.contracts())
-    found = sorted([*found, *of_described(app.config)], key=lambda one: list(Severity).index(one.severity))
+    found = sorted(
+        [*found, *of_described(app.config), *_of_tokens(app.config)], key=lambda one: list(Severity).index(one.severity)
+    )
     return Checked(
         summaries(app),
         [{"severity": str(one.severity), "rule_id": one.rule_id, "text": _placed(app, one)} for one in found],
@@ -70,6 +76,19 @@ def _placed(app: Tools, finding: Finding) -> str:
     """What was found of a rule, with the line that it begins on; the others say theirs themselves."""
     index = next((n for n, rule in enumerate(app.config.policy) if rule.id == finding.rule_id), None)
     return finding.text if index is None else str(app.config.problem(("policy", index), finding.text))
+
+
+def _of_tokens(config: Configuration) -> Iterator[Finding]:
+    """Tokens that have no value here; over HTTP a start is refused for that, over stdio they are not looked at."""
+    from ...registry.policy_check import Finding, Severity  # noqa: PLC0415 (as above)
+
+    severity = Severity.ERROR if config.server.transport == "http" else Severity.WARNING
+    for index, entry in enumerate(config.auth.tokens):
+        try:
+            resolve(entry.token, config.path.parent)
+        except SecretError as error:
+            said = f"{error}; serving over HTTP needs it, and a server is started with its own variables"
+            yield Finding(severity, "", str(config.problem(("auth", "tokens", index, "token"), said)))
 
 
 def _tests(app: Tools) -> list[PolicyTest]:

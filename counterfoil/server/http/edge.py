@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from ...registry.principal import Principal
     from .doorman import Doorman, Headers
     from .place import Place
+    from .sessions import Sessions
 
 EXCHANGE: Final = "counterfoil.exchange"
 WRITE_S: Final = 60.0
 """How long a client may take to read what was sent so far, in seconds."""
-_ROUNDS: Final = 3
-"""Rounds of the loop in which a client that left before it asked again is found to have left."""
+_OPEN: Final = "initialize"
 _LISTEN: Final = "subscriptions/listen"
 _CANCELLED: Final = "notifications/cancelled"
 _METHODS: Final = frozenset({"GET", "POST", "DELETE"})
 
 
 class Answered(Protocol):
-    """Is told whether the answer of an exchange was written."""
+    """Is told whether the answer of an exchange was written; the runtime knows it when this is done."""
 
-    def __call__(self, exchange: Exchange, *, written: bool) -> None: ...  # noqa: D102 (the class says it)
+    async def __call__(self, exchange: Exchange, *, written: bool) -> None: ...  # noqa: D102 (the class says it)
 
 
 def exchange_of(ctx: ServerRequestContext[Any, Any]) -> Exchange:
@@ -62,13 +62,14 @@ class RefusedError(Exception):
 
 
 class Edge:
-    """The ASGI application. `mcp` is the SDK's; `answered` is told whether an exchange's answer was written."""
+    """The ASGI application around the SDK's. `answered` is told whether an exchange's answer was written."""
 
-    def __init__(self, place: Place, doorman: Doorman, bounds: Bounds, mcp: ASGIApp, answered: Answered) -> None:
+    def __init__(self, place: Place, doorman: Doorman, bounds: Bounds, sessions: Sessions, answered: Answered) -> None:
         self._hosts, self._origins = place.hosts(), place.origins()
         self._doorman = doorman
         self._bounds = bounds
-        self._mcp = mcp
+        self._sessions = sessions
+        self._mcp: ASGIApp = sessions.handle_request
         self._answered = answered
         self.open = OpenRequests()
 
@@ -80,7 +81,9 @@ class Edge:
             await refused.reply(scope, receive, send)
         except Exception as error:  # noqa: BLE001 (where a request enters: uvicorn would log what it was about)
             log_failure("an HTTP request", error)
-            cast("LineProtocol", scope[LINE]).cut()
+            await _cut(scope)
+        except asyncio.CancelledError:  # the stop, of a stream that else never ends: uvicorn would call it an error
+            await _cut(scope)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._require_known_names(scope["headers"])
@@ -127,12 +130,14 @@ class Edge:
             self._cancel_meant(scope[EXCHANGE], session, message)
         elif not await self.open.takes(session, request_id):
             raise RefusedError(replies.id_in_use(request_id))
-        elif isinstance(message, JSONRPCRequest) and message.method == _LISTEN:
+        elif _method(message) == _LISTEN:
             await self._stream(scope, _Replay(body, receive), send, request_id)
             return
-        for _ in range(_ROUNDS):
-            await asyncio.sleep(0)
-        with self.open.request(scope[EXCHANGE], session, request_id):
+        if session is None and _method(message) == _OPEN and self._sessions.full_for(scope[EXCHANGE].principal):
+            raise RefusedError(replies.too_many_sessions(request_id))
+        if request_id is not None and not await self.open.departed(scope[EXCHANGE].principal):
+            raise RefusedError(replies.still_leaving())
+        with self.open.request(scope[EXCHANGE], scope[LINE], session, request_id):
             await self._exchange(scope, _Replay(body, None), send)
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
@@ -157,28 +162,33 @@ class Edge:
             await self._mcp(scope, receive, send)
 
     async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One message and its answer, which counts as written once its last byte has left this process."""
+        """One message and its answer, which counts as written once its last byte has left this process.
+
+        Whoever had hung up before its content was sent has not got it; whoever does before its empty end may have.
+        """
         exchange: Exchange = scope[EXCHANGE]
         line: LineProtocol = scope[LINE]
-        written = False
+        written = gone = False
 
         async def sending(message: Message) -> None:
-            nonlocal written
-            gone, last = line.gone, message["type"] == "http.response.body" and not message.get("more_body", False)
+            nonlocal written, gone
+            last = message["type"] == "http.response.body" and not message.get("more_body", False)
             exchange.answered = last
+            if message.get("body"):
+                gone = line.gone
             async with asyncio.timeout(WRITE_S):
                 await send(message)
                 if last:
                     written = await line.all_written() and not gone
 
-        line.on_gone = exchange.leave
+        line.when_gone.add(exchange.leave)
         if line.gone:
             exchange.leave()
         try:
             await self._mcp(scope, receive, sending)
         finally:
-            line.on_gone = None
-            self._answered(exchange, written=written)
+            line.when_gone.discard(exchange.leave)
+            await self._answered(exchange, written=written)
 
     def _cancel_meant(self, exchange: Exchange, session: str | None, message: JSONRPCMessage) -> None:
         """The 2026 protocol has no such message over HTTP and the SDK drops it; a client that sends it means it."""
@@ -219,6 +229,16 @@ async def _whole(headers: Headers, receive: Receive, limit: int) -> bytes | None
             return None
         if not message.get("more_body", False):
             return bytes(body)
+
+
+async def _cut(scope: Scope) -> None:
+    """End the connection; once that is known, uvicorn finds nothing wrong with an answer that was not ended."""
+    cast("LineProtocol", scope[LINE]).cut()
+    await asyncio.sleep(0)
+
+
+def _method(message: JSONRPCMessage) -> str | None:
+    return message.method if isinstance(message, JSONRPCRequest) else None
 
 
 def _values(headers: Headers, name: bytes) -> list[str]:

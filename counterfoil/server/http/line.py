@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from .ended import far_end_gone
+
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
@@ -27,7 +29,7 @@ class LineProtocol(H11Protocol):
         self._failed = False
         self._gone = False
         self._too_slow: asyncio.TimerHandle | None = None
-        self.on_gone: Callable[[], None] | None = None
+        self.when_gone: set[Callable[[], None]] = set()
         inner: Any = self.app
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,8 +53,8 @@ class LineProtocol(H11Protocol):
         self._gone = True
         self._stop_clock()
         super().connection_lost(exc)
-        if self.on_gone is not None:
-            self.on_gone()
+        for tell in tuple(self.when_gone):
+            tell()
 
     def pause_writing(self) -> None:
         """Something could not be written at once."""
@@ -66,8 +68,8 @@ class LineProtocol(H11Protocol):
 
     @property
     def gone(self) -> bool:
-        """True once the connection has ended."""
-        return self._gone
+        """True once the connection has ended, whether or not the loop has noticed."""
+        return self._gone or far_end_gone(self.transport.get_extra_info("socket"))
 
     async def all_written(self) -> bool:
         """Wait until what was sent has left this process; False if it never will."""

@@ -70,9 +70,21 @@ def too_many_requests() -> Response:
     return PlainTextResponse("Too many requests are open; nothing was sent.", 503, headers={"Retry-After": "1"})
 
 
+def still_leaving() -> Response:
+    """Its own earlier request, whose client has hung up, has not come to its end: nothing can be said of repeats."""
+    message = "An earlier request whose client has gone is still ending; nothing was sent."
+    return PlainTextResponse(message, 503, headers={"Retry-After": "1"})
+
+
 def too_many_streams(request_id: Id) -> Response:
     """Of one principal."""
     message = "Too many streams of this principal are open; end one first"
+    return broken(error_line(request_id, INVALID_REQUEST, message), 429)
+
+
+def too_many_sessions(request_id: Id) -> Response:
+    """Of one subject."""
+    message = "Too many sessions of this subject are open; end one first, with DELETE"
     return broken(error_line(request_id, INVALID_REQUEST, message), 429)
 
 

@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol
 
 import uvicorn
 from mcp.server import Server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from ...registry.strict_json import Bounds
 from ..surface.exchange import Exchange
@@ -21,10 +20,8 @@ from .doorman import Doorman
 from .edge import Edge
 from .line import LineProtocol
 from .place import Place
+from .sessions import SESSION_IDLE_S, SESSIONS, Sessions
 
-SESSIONS: Final = 1_000
-"""Open sessions of the older protocols; one more is refused with 503."""
-SESSION_IDLE_S: Final = 1_800.0
 CONNECTIONS: Final = 2_048
 KEEP_ALIVE_S: Final = 15
 _LAST_WORDS_S: Final = 0.6
@@ -52,7 +49,7 @@ class Served(Protocol):
         """The SDK's server."""
         ...
 
-    def answered(self, exchange: Exchange, *, written: bool) -> None:
+    async def answered(self, exchange: Exchange, *, written: bool) -> None:
         """The answer of an exchange has been written to its transport, or never will be."""
         ...
 
@@ -73,13 +70,13 @@ async def serve(
     surface: Served, listener: socket, place: Place, doorman: Doorman, stop: Stopping, bounds: Bounds
 ) -> int:
     """Serve until a signal comes; the process's exit code. Calls in flight then have `stop.grace_s`."""
-    manager = StreamableHTTPSessionManager(
+    manager = Sessions(
         surface.server,
         session_idle_timeout=SESSION_IDLE_S,
         max_request_body_size=bounds.bytes,
         max_sessions=SESSIONS,
     )
-    edge = Edge(place, doorman, bounds, manager.handle_request, surface.answered)
+    edge = Edge(place, doorman, bounds, manager, surface.answered)
     server = _Uvicorn(_settings(edge))
     async with manager.run():
         running = asyncio.create_task(server.serve(sockets=[listener]))

@@ -36,15 +36,15 @@ class Deliveries:
         if call_ids and task is not None:
             self._noted[task] = (call_ids, principal)
 
-    def written(self, exchange: Exchange) -> None:
-        """The answer of an exchange has been written to its transport."""
+    async def written(self, exchange: Exchange) -> None:
+        """The answer of an exchange has been written to its transport; the runtime knows it afterwards."""
         if exchange.delivers:
-            self._start(self._desk.delivered(exchange.delivers, exchange.principal))
+            await asyncio.wait({self._start(self._desk.delivered(exchange.delivers, exchange.principal))})
 
-    def lost(self, exchange: Exchange) -> None:
+    async def lost(self, exchange: Exchange) -> None:
         """It never will be."""
         if exchange.delivers:
-            self._start(self._desk.undelivered(exchange.delivers, exchange.principal))
+            await asyncio.wait({self._start(self._desk.undelivered(exchange.delivers, exchange.principal))})
 
     def receipt(self) -> Callable[[], None] | None:
         """What to do once the current task's answer has been written; given once."""
@@ -60,10 +60,11 @@ class Deliveries:
     def _deliver(self, call_ids: tuple[str, ...], principal: Principal) -> None:
         self._start(self._desk.delivered(call_ids, principal))
 
-    def _start(self, telling: Coroutine[Any, Any, None]) -> None:
+    def _start(self, telling: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._tell(telling))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        return task
 
     async def _tell(self, telling: Coroutine[Any, Any, None]) -> None:
         try:

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp.server import ServerRequestContext
+from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 
 from ...registry.principal import Principal
 
-SESSIONS: Final = 4_000
-"""Sessions that are told; the SDK does not say which have ended, so the oldest go first."""
 TOLD_WITHIN_S: Final = 1.0
 """How long one session may take to be told: a client that does not read holds up nobody else."""
 Concerns = Callable[[Principal], bool]
@@ -41,7 +39,7 @@ class Listeners:
 
     def __init__(self) -> None:
         self._streams: set[_Stream] = set()
-        self._sessions: deque[tuple[Principal, ServerSession]] = deque(maxlen=SESSIONS)
+        self._sessions: dict[Connection, tuple[Principal, ServerSession]] = {}
 
     async def listen(
         self,
@@ -59,14 +57,17 @@ class Listeners:
             self._streams.discard(stream)
 
     def add(self, principal: Principal, session: ServerSession) -> None:
-        """Tell this session, too."""
-        self._sessions.append((principal, session))
+        """Tell this session, too, until it ends."""
+        connection: Connection = session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] (the SDK's one way to a session's end)
+        if connection not in self._sessions:
+            connection.exit_stack.callback(self._sessions.pop, connection, None)
+        self._sessions[connection] = principal, session
 
     async def tell(self, concerns: Concerns) -> None:
         """The tools have changed, and that concerns these principals."""
         for stream in [stream for stream in self._streams if concerns(stream.principal)]:
             await stream.bus.publish(ToolsListChanged())
-        sessions = [session for principal, session in self._sessions if concerns(principal)]
+        sessions = [session for principal, session in self._sessions.values() if concerns(principal)]
         await asyncio.gather(*map(_tell_session, sessions))
 
     def close(self) -> None:
