@@ -58,24 +58,26 @@ def doorman_of(config: Configuration, local: Principal, made: str | None) -> Doo
     if config.auth.mode == "none":
         if config.server.allowed_hosts:
             said = "public names need tokens: with auth.mode 'none' whoever comes by them would be principals.local"
-            raise ConfigError(config.path, [Problem("server", "server.allowed_hosts", None, said)])
+            raise ConfigError(config.path, [config.problem(("server", "allowed_hosts"), said)])
         return Doorman((), local)
     if config.auth.mode is None:
         return Doorman(((_digest(made or ""), local),))
     known: dict[bytes, Principal] = {}
     problems: list[Problem] = []
     for index, entry in enumerate(config.auth.tokens):
-        place = ("auth.tokens", f"auth.tokens[{index}].token", None)
+        place = ("auth", "tokens", index, "token")
         try:
             value = resolve(entry.token, config.path.parent).reveal()
         except SecretError as error:
-            problems.append(Problem(*place, str(error)))
+            problems.append(config.problem(place, str(error)))
             continue
         digest = _digest(value)
         if not _SENDABLE.fullmatch(value):
-            problems.append(Problem(*place, f"{entry.token}: expected visible ASCII, which a header can carry"))
+            problems.append(config.problem(place, f"{entry.token}: expected visible ASCII, which a header can carry"))
         elif digest in known:
-            problems.append(Problem(*place, f"{entry.token}: another entry has the same token; give each its own"))
+            problems.append(
+                config.problem(place, f"{entry.token}: another entry has the same token; give each its own")
+            )
         known[digest] = Principal(entry.tenant, entry.subject, entry.client, frozenset(entry.scopes))
     if problems:
         raise ConfigError(config.path, problems)
