@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..registry.arguments import InvalidArgumentsError
 from ..registry.catalogue import Catalogue, Entry, Sight
@@ -16,6 +17,9 @@ from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, Route, Verdi
 from .case import Admitted
 from .refusal import refuse
 from .views import Next
+
+if TYPE_CHECKING:
+    from .parts import Parts
 
 SERVER_AUTHORITY = Decision(
     Verdict.ALLOW, Assurance.NONE, "server:probe", "A probe asks under the server's own authority."
@@ -30,6 +34,11 @@ class Admission:
     policy: Policy
     mac: Callable[[str, bytes], str]
     everything_listed: bool = False
+
+    @classmethod
+    def of(cls, parts: Parts) -> Admission:
+        """The rules of now."""
+        return cls(parts.catalogue, parts.policy, parts.ledger.mac, parts.settings.everything_listed)
 
     def admit(self, request: CallRequest) -> Admitted:
         """What may be done about a request; the policy's verdict is part of the answer.
@@ -70,7 +79,7 @@ class Admission:
             resources = self._resources(entry.contract, arguments.value)
         except ContractError as error:
             raise refuse(ErrorCode.INVALID_ARGUMENTS, str(error)) from error
-        return Admitted(entry.contract, entry.adapter, arguments, decision, resources)
+        return Admitted(entry.contract, entry.adapter, arguments, decision, resources, self.policy)
 
     def _resources(self, contract: Contract, arguments: JsonObject) -> tuple[str, ...]:
         """The keys that are held and written down; one that tells a secret is its keyed digest, the same each time."""

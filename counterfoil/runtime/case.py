@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..registry.adapter import Adapter, ProgressSink
     from ..registry.arguments import Arguments
     from ..registry.budgets import LimitState
-    from ..registry.policy import Decision
+    from ..registry.policy import Decision, Policy
     from ..registry.principal import Principal
     from ..registry.request import CallRequest
     from .attempt import Running
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Admitted:
     """What steps 1 to 5 of the path established about a request.
 
-    `limits` is how the limits that count it stand, `beyond` the rules that match because theirs is exceeded.
+    `policy` is what decided. `limits` is how the limits that count it stand, `beyond` the rules that match because
+    theirs is exceeded.
     """
 
     contract: Contract
@@ -33,6 +34,7 @@ class Admitted:
     arguments: Arguments
     decision: Decision
     resources: tuple[str, ...]
+    policy: Policy
     limits: tuple[LimitState, ...] = ()
     beyond: frozenset[str] = frozenset()
 

@@ -38,7 +38,16 @@ from .parts import Parts
 from .proposal import PURPOSE, Terms, document, new_approval
 from .refusal import Reason, RefusedError, refuse
 from .retry import Again, next_attempt
-from .sending import IsDuplicateError, LimitReachedError, MovedOnError, NeedsProposalError, Sender, cannot_record
+from .sending import (
+    IsDuplicateError,
+    LimitReachedError,
+    MovedOnError,
+    NeedsProposalError,
+    RulesChangedError,
+    Sender,
+    cannot_record,
+    key_conflict,
+)
 from .settlement import Result
 from .viewing import Viewer, refused_view
 from .views import CallView
@@ -57,16 +66,13 @@ class CallPath:
         self._sender = sender
         self._carrier = carrier
         self._join = join
-        self._admission = Admission(parts.catalogue, parts.policy, parts.ledger.mac, parts.settings.everything_listed)
         self.recover: Recover | None = None
 
     async def fresh(self, case: Case) -> CallView:
         """A request that has no row yet."""
         request = case.request
         assert request is not None, "a fresh case has a request"
-        case.admitted = self._admission.admit(request)
-        if self._parts.limits_calls:
-            await weigh(self._parts, case)
+        await self._admit(case, request)
         if request.dry_run:
             return dry_run(case)
         self._check_breaker(case)
@@ -74,6 +80,13 @@ class CallPath:
             return await self._by_verdict(case)
         except IsDuplicateError as error:
             return await self._join(case, error)
+        except RulesChangedError:
+            return await (self.fresh(case) if case.row is None else self.resume(case))
+
+    async def _admit(self, case: Case, request: CallRequest) -> None:
+        case.admitted = Admission.of(self._parts).admit(request)
+        if self._parts.limits_calls:
+            await weigh(self._parts, case)
 
     async def _by_verdict(self, case: Case) -> CallView:
         known, parts = case.known, self._parts
@@ -120,6 +133,8 @@ class CallPath:
             return await self._send(case, digest)
         except LimitReachedError as error:
             return await self._decide_anew(case, error)
+        except RulesChangedError:
+            return await self.resume(case)
         except NeedsProposalError as error:
             return await self._propose_again(case, error.approval)
         except IsDuplicateError as error:
@@ -341,9 +356,7 @@ class CallPath:
             idempotency_key=row.key,
             if_version=row.if_version,
         )
-        case.admitted = self._admission.admit(request)
-        if self._parts.limits_calls:
-            await weigh(self._parts, case)
+        await self._admit(case, request)
 
     async def refuse_row(self, case: Case, reason: Reason) -> CallView:
         """A call that has a row and may not be sent: the reason is recorded in it."""
@@ -375,17 +388,6 @@ def _as_asked(decision: Decision, old: ApprovalRow | None) -> Decision:
     if old is None or decision.verdict is not Verdict.ALLOW:
         return decision
     return replace(decision, assurance=Assurance(old.assurance), rule_id=old.rule_id or "")
-
-
-def key_conflict(error: IsDuplicateError) -> RefusedError:
-    """The key belongs to another request."""
-    row = error.duplicate.row
-    return refuse(
-        ErrorCode.KEY_CONFLICT,
-        f"This idempotency key belongs to {row.call_id}, which was asked with other arguments or is past its "
-        "retention. Use another key for another intent.",
-        call_id=row.call_id,
-    )
 
 
 def principal_of(row: CallRow) -> Principal:

@@ -26,9 +26,12 @@ _LONGEST: Final = 8_192
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Doorman:
-    """Knows principals by their tokens; `anybody` is who speaks where no token is asked for."""
+    """Knows principals by their tokens; `anybody` is who speaks where no token is asked for.
+
+    What it knows is replaced whole when the configuration is read again.
+    """
 
     known: tuple[tuple[bytes, Principal], ...]
     anybody: Principal | None = None
@@ -47,6 +50,17 @@ class Doorman:
             if hmac.compare_digest(known, digest):
                 who = principal
         return who
+
+    def present(self, principal: Principal) -> Principal | None:
+        """What somebody who was let in once is now; None for whoever has no token any more."""
+        identity = (principal.tenant, principal.subject, principal.client)
+        known = [who for _, who in self.known] if self.anybody is None else [self.anybody]
+        same = [who for who in known if (who.tenant, who.subject, who.client) == identity]
+        return principal if principal in same else next(iter(same), None)
+
+    def take(self, other: Doorman) -> None:
+        """Know what another one knows, from the next request on."""
+        self.known, self.anybody = other.known, other.anybody
 
 
 def doorman_of(config: Configuration, local: Principal, made: str | None) -> Doorman:
