@@ -22,7 +22,7 @@ from .config.table import Table
 from .config.tables import LedgerTable, PythonTable
 from .http_tools import register_http_tools, unfitting, usable_hosts
 
-_STAYS: Final = {
+STAYS: Final = {
     "server": ("name", "transport", "host", "port", "allowed_hosts", "visibility", "wait_s", "grace_s", "show_locked"),
     "ledger": tuple(LedgerTable.model_fields),
     "approvals": ("keys",),
@@ -103,7 +103,7 @@ def _kept(old: Configuration, stated: Configuration) -> tuple[Configuration, lis
     """The new configuration with everything as it was that cannot change, and the keys of what differs there."""
     keys: list[KeyPath] = []
     tables: dict[str, Any] = {}
-    for name, fields in _STAYS.items():
+    for name, fields in STAYS.items():
         tables[name], differing = _as_it_was(getattr(old, name), getattr(stated, name), fields)
         keys += [(name, field) for field in differing]
     local, differing = _as_it_was(old.principals.local, stated.principals.local, ("subject", "tenant"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -256,3 +258,37 @@ async def test_a_second_reading_tells_nothing_when_nothing_changed(tmp_path: Pat
         await here.reload(more + tool("new_one"))
         await until(lambda: bool(here.heard))
         assert len(here.heard) == 1
+
+
+async def test_other_scopes_of_the_local_principal_hold_for_the_next_call(tmp_path: Path) -> None:
+    more = HOSTS + tool("old_one", more='scopes = ["orders:see"]')
+    async with server(tmp_path, "stdio", "legacy", more) as here:
+        names = await here.names()
+        await here.reload(more, **{"principals.local": 'scopes = ["other"]'})
+        await until(lambda: bool(here.heard))
+        assert "old_one" in names - await here.names()
+        answer = await here.client.call_tool("old_one", {})
+        assert answer.structured_content is not None
+        assert answer.structured_content["error"]["code"] == "insufficient_scope"
+
+
+async def test_where_the_terminal_has_gone_the_signal_asks_for_an_orderly_stop(tmp_path: Path) -> None:
+    shop = Workshop.new(tmp_path)
+    ours, theirs = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "counterfoil", "serve", "--config", str(shop.config),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=theirs, env=os.environ | shop.environment,
+    )  # fmt: skip
+    try:
+        os.close(theirs)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        await asyncio.wait_for(process.stdout.readline(), LIMIT_S)
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        assert await asyncio.wait_for(process.wait(), LIMIT_S) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
