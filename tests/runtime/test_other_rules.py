@@ -25,6 +25,13 @@ def rules(app: App, verdict: Verdict) -> None:
     app.runtime.take(policy, settings_of(app.config, serves=True), budgets_of(app.config.budgets))
 
 
+async def stands_in_line(app: App) -> None:
+    """Until somebody waits for the order that another call holds."""
+    async with asyncio.timeout(LIMIT_S):
+        while not app.runtime._parts.waiting.crowded("local", ["order:a"]):  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0.001)
+
+
 @pytest.mark.parametrize("has_row", [False, True])
 async def test_a_call_that_waits_is_refused_by_rules_that_came_meanwhile(app: App, stage: Stage, has_row: bool) -> None:
     begun, go = stage.hold("book")
@@ -32,6 +39,7 @@ async def test_a_call_that_waits_is_refused_by_rules_that_came_meanwhile(app: Ap
     await asyncio.wait_for(begun.wait(), LIMIT_S)
     waiting = asyncio.create_task(app.call("keyed", {"ref": "a"}, wait_s=0.0 if has_row else None))
     view = await waiting if has_row else None
+    await stands_in_line(app)
     rules(app, Verdict.DENY)
     go.set()
     assert (await asyncio.wait_for(holding, LIMIT_S)).outcome == "success"
