@@ -25,9 +25,10 @@ from .rows import (
     KeyRow,
     get_call,
 )
+from .sealing import Sealed, columns
 from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState
-from .tables import keys, leases, owners
+from .tables import keys, leases, owners, payloads
 
 SHARED = "shared:"
 
@@ -123,28 +124,47 @@ class Surroundings(NamedTuple):
     near: int
 
 
-SELECT_SURROUNDINGS: Sql[Surroundings] = Sql(
-    select(
-        exists()
-        .where(owners.c.owner_id == bindparam("owner_id"), owners.c.lapsed_at.is_(None), owners.c.ended_at.is_(None))
-        .label("owner_lives"),
-        or_(
-            exists().where(*SAME_TOOL, WAITING),
-            exists().where(*SAME_TOOL, *IS_JOINABLE),
-            exists().where(
-                keys.c.tenant == bindparam("tenant"),
-                keys.c.subject == bindparam("subject"),
-                keys.c.tool == bindparam("tool"),
-                keys.c.key == bindparam("key"),
-            ),
-        ).label("near"),
+_OWNER_LIVES = exists().where(
+    owners.c.owner_id == bindparam("owner_id"), owners.c.lapsed_at.is_(None), owners.c.ended_at.is_(None)
+)
+_NEAR = or_(
+    exists().where(*SAME_TOOL, WAITING),
+    exists().where(*SAME_TOOL, *IS_JOINABLE),
+    exists().where(
+        keys.c.tenant == bindparam("tenant"),
+        keys.c.subject == bindparam("subject"),
+        keys.c.tool == bindparam("tool"),
+        keys.c.key == bindparam("key"),
     ),
-    Surroundings,
+)
+SELECT_SURROUNDINGS: Sql[Surroundings] = Sql(
+    select(_OWNER_LIVES.label("owner_lives"), _NEAR.label("near")), Surroundings
+)
+STORE_IF_CLEAR: Sql[Any] = Sql(
+    insert(payloads).from_select(
+        [column.name for column in payloads.columns],
+        select(*(bindparam(column.name, type_=column.type) for column in payloads.columns)).where(_OWNER_LIVES, ~_NEAR),
+    )
 )
 
 
+def store_if_clear(owner_id: str, who: Neighbours, arguments: Sealed) -> Fact[bool]:
+    """Store the arguments of a request, in one statement that looks around first; False if it stored nothing.
+
+    Then the owner may not act, something is near, or they have more than one chunk: others ask.
+    """
+    if len(arguments.chunks) > 1:
+        return False
+    stored = yield from change(
+        STORE_IF_CLEAR,
+        **columns(arguments),
+        owner_id=owner_id, subject=who.subject, tool=who.tool, args_digest=who.args_digest, key=who.key,
+    )  # fmt: skip
+    return stored == 1
+
+
 def look_around(owner_id: str, who: Neighbours) -> Fact[Surroundings]:
-    """One statement that answers for nearly every call: nothing is near. What it is that is near, others ask."""
+    """Whether the owner may act, and whether anything is near. What it is that is near, others ask."""
     found = yield from one(
         SELECT_SURROUNDINGS,
         owner_id=owner_id, tenant=who.tenant, subject=who.subject, tool=who.tool,

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, case, select, update
+from sqlalchemy import bindparam, case, update
 
 from ..canonical import JsonObject
-from .chain import Head, append
+from .chain import append, head_of
 from .events import EventType
 from .rows import END_HANDLER, SELECT_ATTEMPT, CallRow, get_call, touch
 from .sql import Fact, Sql, change, one
 from .states import SENT_AND_OPEN
-from .tables import calls, events
+from .tables import calls
 
 
 class Delivery(NamedTuple):
@@ -44,22 +44,6 @@ _OPEN: Sql[Any] = Sql(
     update(calls)
     .where(calls.c.call_id == bindparam("of"), calls.c.request_owner.is_(None))
     .values(request_owner=bindparam("owner_id"))
-)
-
-
-class HeadRow(NamedTuple):
-    """The last event of a chain."""
-
-    seq: int
-    hash: bytes
-
-
-_LAST: Sql[HeadRow] = Sql(
-    select(events.c.seq, events.c.hash)
-    .where(events.c.run_id == bindparam("run_id"))
-    .order_by(events.c.seq.desc())
-    .limit(1),
-    HeadRow,
 )
 
 
@@ -109,6 +93,5 @@ def end_handler(call_id: str, generation: int, at: int) -> Fact[None]:
 
 def append_to(run_id: str, tenant: str, event: EventType, at: int, data: JsonObject) -> Fact[None]:
     """An event of a chain that has no row of its own, such as a process's refusals of a day."""
-    last = yield from one(_LAST, run_id=run_id)
-    head = Head(run_id, last.seq, last.hash) if last else Head.new(run_id)
+    head = yield from head_of(run_id)
     yield from append(head, tenant=tenant, call_id=None, type=event, at=at, data=data)

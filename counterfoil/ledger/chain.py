@@ -14,8 +14,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, desc, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import and_, bindparam, case, desc, select
 
 from ..canonical import JsonObject, canonical
 from .errors import DamagedChainError
@@ -65,25 +64,7 @@ COLUMNS: Final = (
     events.c.run_id, events.c.seq, events.c.call_id, events.c.tenant, events.c.type,
     events.c.at, events.c.body, events.c.prev, events.c.hash,
 )  # fmt: skip
-_last = events.alias("last")
 INSERT_EVENT = Sql(events.insert().values({column.name: bindparam(column.name) for column in COLUMNS}))
-INSERT_NEXT = Sql(
-    insert(events)
-    .from_select(
-        [column.name for column in COLUMNS],
-        select(*(bindparam(column.name, type_=column.type) for column in COLUMNS)).where(
-            select(_last.c.seq)
-            .where(
-                _last.c.run_id == bindparam("run_id"),
-                _last.c.seq == bindparam("last_seq", type_=events.c.seq.type),
-                _last.c.hash == bindparam("prev"),
-                _last.c.at <= bindparam("at"),
-            )
-            .exists()
-        ),
-    )
-    .on_conflict_do_nothing()
-)
 SELECT_LAST = Sql(
     select(events.c.seq, events.c.at, events.c.hash)
     .where(events.c.run_id == bindparam("run", type_=events.c.run_id.type))
@@ -91,6 +72,12 @@ SELECT_LAST = Sql(
     .limit(1),
     _Last,
 )
+ENDS_THERE = select(
+    case((and_(events.c.seq == bindparam("last_seq"), events.c.at <= bindparam("not_before")), events.c.hash))
+).where(events.c.run_id == bindparam("chain")).order_by(desc(events.c.seq)).limit(1).scalar_subquery() == bindparam(
+    "last_hash", type_=events.c.hash.type
+)
+"""Holds where the chain's last event is the one that a head names, and no later than the one that is to follow."""
 SELECT_FROM = Sql(
     select(events.c.seq, events.c.at, events.c.hash).where(
         events.c.run_id == bindparam("run", type_=events.c.run_id.type),
@@ -157,31 +144,27 @@ def append(
 ) -> Fact[Head]:
     """Add one event and give the new head. Its time never lies before the last one's, whatever the clock did.
 
-    Where `head` comes from a call's state, the last event is looked at in the statement that adds the new one; only
-    if that adds nothing is it asked why.
-
     Raises:
         DamagedChainError: the chain does not end where `head` says; nothing was changed.
     """
-    if head.at is None:
-        new, row = _next(head, tenant, call_id, type, at, data)
-        row["last_seq"] = head.seq
-        if head.seq and (yield INSERT_NEXT, row) == 1:
-            return new
-        head = head._replace(at=(yield from _check_last(head)))
-    new, row = _next(head, tenant, call_id, type, max(at, head.at or 0), data)
+    last = (yield from check_last(head)) if head.at is None else head.at
+    new, row = following(head, tenant, call_id, type, max(at, last), data)
     yield INSERT_EVENT, row
     return new
 
 
-def _next(
+def following(
     head: Head, tenant: str, call_id: str | None, kind: EventType, at: int, data: JsonObject
 ) -> tuple[Head, dict[str, Any]]:
+    """The head after one more event, and the row of that event for `INSERT_EVENT`.
+
+    Its bytes are bytearrays: the driver binds those as they are, and looks for an adapter of bytes each time.
+    """
     body = body_of(head, tenant=tenant, call_id=call_id, type=kind, at=at, data=data)
     new = Head(head.run_id, head.seq + 1, link(head.hash, body.encode()), at)
     return new, {
         "run_id": new.run_id, "seq": new.seq, "call_id": call_id, "tenant": tenant, "type": kind.value,
-        "at": at, "body": body, "prev": head.hash, "hash": new.hash,
+        "at": at, "body": body, "prev": bytearray(head.hash), "hash": bytearray(new.hash),
     }  # fmt: skip
 
 
@@ -191,7 +174,12 @@ def head_of(run_id: str) -> Fact[Head]:
     return Head.new(run_id) if last is None else Head(run_id, last.seq, last.hash, last.at)
 
 
-def _check_last(head: Head) -> Fact[int]:
+def check_last(head: Head) -> Fact[int]:
+    """The time of the last event of a chain that ends where `head` says, 0 if there is none yet.
+
+    Raises:
+        DamagedChainError: it does not end there.
+    """
     found = yield from fetch(SELECT_FROM, run=head.run_id, since=head.seq)
     if head.seq == 0 and not found:
         return 0

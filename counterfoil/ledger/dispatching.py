@@ -30,6 +30,7 @@ from .admission import (
     find_unresolved_sibling,
     look_around,
     owner_lives,
+    store_if_clear,
     take_leases,
 )
 from .bookkeeping import Delivery, mark_delivered
@@ -120,16 +121,12 @@ def dispatch_new(
 ) -> Fact[Dispatched | NotDispatched]:
     """T1 of a call that has no row yet."""
     yield from mark_delivered(attempt.deliveries)
-    around = yield from look_around(attempt.owner_id, who)
-    if not around.owner_lives:
-        return OwnerLapsed()
-    stop: NotDispatched | None = None
-    if around.near or row.resource_keys:
-        stop = yield from look(who, row.resource_keys)
-    stop = stop or (yield from afford(attempt.charges))
-    if stop is not None:
-        return stop
-    yield from store(arguments)
+    guarded = bool(row.resource_keys or attempt.charges)
+    if guarded or not (yield from store_if_clear(attempt.owner_id, who, arguments)):
+        stop = yield from _stops(row, who, attempt)
+        if stop is not None:
+            return stop
+        yield from store(arguments)
     made = yield from create(
         row, Move.DISPATCH, EventType.DISPATCHED, _t1(row, 1, attempt, arguments), **_dispatched(1, attempt)
     )
@@ -137,6 +134,14 @@ def dispatch_new(
     if row.key is not None:
         yield from bind_key(made, row.key, attempt.at)
     return Dispatched(made)
+
+
+def _stops(row: CallRow, who: Neighbours, attempt: Attempt) -> Fact[NotDispatched | None]:
+    around = yield from look_around(attempt.owner_id, who)
+    if not around.owner_lives:
+        return OwnerLapsed()
+    near = (yield from look(who, row.resource_keys)) if around.near or row.resource_keys else None
+    return near or (yield from afford(attempt.charges))
 
 
 def enqueue(row: CallRow, who: Neighbours, arguments: Sealed) -> Fact[CallRow | Duplicate | Unresolved]:

@@ -119,7 +119,7 @@ async def _governed(path: Path, concurrency: int, count: int, durability: migrat
         sent = await ledger.record(lambda: dispatch_new(row, who, arguments, attempt))
         assert isinstance(sent, Dispatched)
         settlement = Settlement("success", "yes", _NOW, output=_sealed(ledger, call_id, "output"))
-        await ledger.record(lambda: settle(call_id, 1, settlement))
+        await ledger.record(lambda: settle(call_id, 1, settlement, known=sent.row))
 
     try:
         return await _drive(call, concurrency, count)

@@ -11,8 +11,10 @@ key can test a guess; inside a longer text it is [redacted:n:c]; what is too lar
 from __future__ import annotations
 
 import hmac
+import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from ..canonical import JsonValue, canonical
@@ -23,10 +25,14 @@ from .storable import DEPTH, storable, storable_leaf, storable_text
 LIMIT_BYTES: Final = 4096
 TEXT_LIMIT: Final = 500
 _NAME_LIMIT: Final = 128
+_LONGEST_KEPT: Final = 64
 _START: Final = 200
 _LEAST_START: Final = 4
 _TEXT_CUT: Final = 160  # as long as anything is that messages about a value quote
 _LOOK_AHEAD: Final = 4096  # a secret across the place of the cut is still seen whole
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+_CLEAR_BYTES: Final = 1_200  # fewer digits than `storable` lets an integer have
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 Path = tuple[str, ...]
@@ -39,11 +45,33 @@ def project(
 
     The result's canonical form stays within a few hundred bytes of `limit_bytes`, and can always be stored.
     """
+    if not sensitive and _is_clear(value, limit_bytes):
+        return value
     return _Projector(key, limit_bytes).value(value, [_pointer(one) for one in sensitive], DEPTH)
+
+
+def _is_clear(value: JsonValue, limit_bytes: int) -> bool:
+    """True for a small flat object in which there is nothing to hide, to cut or to make storable.
+
+    One look at its JSON is enough: writing a text as JSON leaves every part of it standing that tells of a secret.
+    """
+    if not isinstance(value, dict):
+        return False
+    for name, member in value.items():
+        if type(member) not in _LEAVES or len(name) > _NAME_LIMIT or is_secret_name(name):
+            return False
+    try:
+        text = _encode(value)
+        size = len(text.encode())
+    except ValueError:  # NaN, too many digits, a lone surrogate
+        return False
+    return size <= min(_CLEAR_BYTES, limit_bytes // 2) and not may_hold_secret(text)
 
 
 def redact_text(text: str, limit: int = TEXT_LIMIT) -> str:
     """A message without secrets and control characters, at most `limit` characters long."""
+    if not text:
+        return text
     seen = storable_text(text[: limit + _LOOK_AHEAD])
     if may_hold_secret(seen):
         for shape in SHAPES:
@@ -115,7 +143,7 @@ class _Projector:
             if self._left <= 0:
                 shown["..."] = {"cut": True, "members": len(members) - n}
                 break
-            label = self._inline(storable_text(name[:_NAME_LIMIT]))
+            label = name if _is_plain_name(name) else self._inline(storable_text(name[:_NAME_LIMIT]))
             self._left -= len(label) + 4
             if is_secret_name(name) and member is not None and not isinstance(member, bool):
                 shown[label] = self._hidden(member)
@@ -124,11 +152,15 @@ class _Projector:
         return shown
 
     def _text(self, text: str) -> JsonValue:
-        if _is_secret(text):
+        suspect = may_hold_secret(text)
+        if suspect and _is_secret(text):
             return self._hidden(text)
         room = max(self._left, 0)
         cut = len(text) > room or len(text.encode(errors="replace")) > room
-        shown = self._inline(storable_text(text[: min(room, _START) + _LOOK_AHEAD] if cut else text))
+        seen = text[: min(room, _START) + _LOOK_AHEAD] if cut else text
+        shown = storable_text(seen)
+        if suspect or len(shown) != len(seen):  # else nothing can have come in that was not there
+            shown = self._inline(shown)
         if not cut:
             self._left -= len(shown.encode()) + 3
             return shown
@@ -158,10 +190,19 @@ class _Projector:
         return hmac.digest(self._key, data, "sha256").hex()[:16]
 
 
+def _is_plain_name(name: str) -> bool:
+    """Whether a member's name is shown as it is."""
+    return len(name) <= _LONGEST_KEPT and _asked_before(name)
+
+
+@lru_cache(maxsize=4096)
+def _asked_before(name: str) -> bool:
+    """The same few names come with every call."""
+    return storable_text(name) == name and not may_hold_secret(name)
+
+
 def _is_secret(text: str) -> bool:
     """Whether the whole text is one secret."""
-    if not may_hold_secret(text):
-        return False
     trimmed = text.strip()
     if any(shape.fullmatch(trimmed) for shape in SHAPES):
         return True

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from sqlalchemy import bindparam, insert, select, text, update
+from sqlalchemy import Update, bindparam, insert, select, text, update
 
 from ..canonical import JsonObject
-from .chain import Head, append
+from .chain import ENDS_THERE, INSERT_EVENT, Head, append, check_last, following
 from .events import EventType
 from .sql import Fact, Sql, add, one
 from .states import UNRESOLVED, Move, after
@@ -21,7 +21,7 @@ from .tables import approvals, attempts, calls, keys, outbox
 
 
 class StaleRowError(Exception):
-    """The row changed between its reading and its writing; with one transaction a writer that is a fault of ours."""
+    """The row changed between its reading and its writing. In one transaction that is our fault."""
 
 
 class CallRow(NamedTuple):
@@ -116,6 +116,12 @@ def update_call(*columns: str) -> Sql[Any]:
         .where(calls.c.call_id == bindparam("of"), calls.c.revision == bindparam("was"))
         .values({name: bindparam(name) for name in columns})
     )
+
+
+@cache
+def _update_if_sound(*columns: str) -> Sql[Any]:
+    """The same where the chain ends as well where the row says, no later than the event that is to follow."""
+    return Sql(cast("Update", update_call(*columns).statement).where(ENDS_THERE))
 
 
 class AttemptRow(NamedTuple):
@@ -291,20 +297,39 @@ def move(row: CallRow, by: Move, event: EventType, at: int, data: JsonObject, **
 def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
     """Change a call without a move, with its event. No time of the row lies before the event's, whatever the clock did.
 
+    The statement that changes the row looks at the last event too; only if it changes nothing is it asked why.
+
     Raises:
-        StaleRowError: somebody changed the row after it was read.
+        StaleRowError: somebody changed the row after it was read; nothing was changed.
+        DamagedChainError: the chain does not end where the row says; nothing was changed.
     """
-    head = yield from append(
-        Head(row.run_id, row.seq, row.head), tenant=row.tenant, call_id=row.call_id, type=event, at=at, data=data
-    )
+    old = Head(row.run_id, row.seq, row.head)
+    head, entry = following(old, row.tenant, row.call_id, event, at, data)
+    written = _written(row, head, at, changes)
+    guards = {"of": row.call_id, "was": row.revision}
+    ends = {"chain": row.run_id, "last_seq": row.seq, "last_hash": row.head, "not_before": at}
+    if (yield _update_if_sound(*written), {**written, **guards, **ends}) != 1:
+        at = max(at, (yield from _last_at(row, old)))
+        head, entry = following(old, row.tenant, row.call_id, event, at, data)
+        written = _written(row, head, at, changes)
+        yield update_call(*written), {**written, **guards}
+    yield INSERT_EVENT, entry
+    return row._replace(**written)
+
+
+def _written(row: CallRow, head: Head, at: int, changes: dict[str, Any]) -> dict[str, Any]:
+    written = {**changes, "revision": row.revision + 1, "seq": head.seq, "head": head.hash}
     for name in _TIMES & changes.keys():
         if changes[name] is not None:
-            changes[name] = max(changes[name], head.at or 0)
-    changes |= {"revision": row.revision + 1, "seq": head.seq, "head": head.hash}
-    statement = update_call(*changes)
-    if (yield statement, {"of": row.call_id, "was": row.revision, **changes}) != 1:
+            written[name] = max(changes[name], at)
+    return written
+
+
+def _last_at(row: CallRow, head: Head) -> Fact[int]:
+    now = yield from get_call(row.call_id)
+    if now is None or now.revision != row.revision:
         raise StaleRowError(f"{row.call_id} is no longer at revision {row.revision}")
-    return row._replace(**changes)
+    return (yield from check_last(head))
 
 
 def create(row: CallRow, by: Move, event: EventType, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)

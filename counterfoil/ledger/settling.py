@@ -26,6 +26,7 @@ from .rows import (
     SETTLE_ATTEMPT,
     AttemptRow,
     CallRow,
+    StaleRowError,
     create,
     get_call,
     move,
@@ -91,12 +92,19 @@ def settle(
     *,
     retry_at: int | None = None,
     handler_ended: bool = True,
+    known: CallRow | None = None,
 ) -> Fact[SettleResult]:
     """The outcome of an attempt, by the one who made it. With `retry_at` another follows, unless it is to be stopped.
 
     That this one had no effect settles nothing while an earlier one may have had its own: the call stays unresolved.
-    Carried out twice (after a commit whose answer was lost) it changes nothing the second time.
+    Carried out twice (after a commit whose answer was lost) it changes nothing the second time. `known` is the row as
+    its T1 made it: while nobody has changed it since, it need not be read.
     """
+    if known is not None and generation == 1 and known.charges is None and retry_at is None:
+        try:
+            return (yield from _settle_first(known, settlement, handler_ended=handler_ended))
+        except StaleRowError:  # nothing was changed yet
+            pass
     row = yield from get_call(call_id)
     if row is None or row.state != CallState.DISPATCHED or row.generation != generation:
         if row is not None and (yield from _already(row, generation, settlement)):
@@ -117,6 +125,14 @@ def settle(
     if doubt and settlement.happened is False:
         return Settled((yield from _stay_unknown(row, generation, settlement)))
     return Settled((yield from conclude(row, settlement)))
+
+
+def _settle_first(known: CallRow, settlement: Settlement, *, handler_ended: bool) -> Fact[Settled]:
+    """The only attempt of a call, which charged nothing: nothing is asked, and the row's own change comes first."""
+    settlement = _after(settlement, known.dispatched_at)
+    row = yield from conclude(known, settlement)
+    yield from end_attempt(known.call_id, 1, settlement, handler_ended=handler_ended)
+    return Settled(row)
 
 
 def _stay_unknown(row: CallRow, generation: int, settlement: Settlement) -> Fact[CallRow]:
@@ -186,17 +202,22 @@ def observe(
 
 
 def conclude(row: CallRow, settlement: Settlement, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
-    """Make a settlement the state of its call: settled, or unresolved where it is ambiguous."""
-    if settlement.output is not None:
-        yield from store(settlement.output)
+    """Make a settlement the state of its call: settled, or unresolved where it is ambiguous. That is its first change.
+
+    Raises:
+        StaleRowError: somebody changed the row after it was read; nothing was changed.
+    """
     data = _t2(row, row.generation, settlement)
     changes |= _outcome(settlement)
     if settlement.outcome == "ambiguous":
         changes |= {"settled_at": None, "settled_by": None}
-        return (yield from move(row, Move.LOSE, EventType.LOST, settlement.at, data, **changes))
-    event = EventType.SETTLED if settlement.by in {"execution", "recovery"} else EventType.RESOLVED
-    done = yield from move(row, Move.SETTLE, event, settlement.at, data, **changes)
-    yield from release(done, settlement.at)
+        done = yield from move(row, Move.LOSE, EventType.LOST, settlement.at, data, **changes)
+    else:
+        event = EventType.SETTLED if settlement.by in {"execution", "recovery"} else EventType.RESOLVED
+        done = yield from move(row, Move.SETTLE, event, settlement.at, data, **changes)
+        yield from release(done, settlement.at)
+    if settlement.output is not None:
+        yield from store(settlement.output)
     return done
 
 

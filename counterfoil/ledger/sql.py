@@ -19,6 +19,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from functools import cache, partial
+from itertools import compress
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, overload
 
@@ -29,6 +30,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 R = TypeVar("R", bound=tuple[Any, ...])
 T = TypeVar("T")
+Values: TypeAlias = tuple[Any, ...]
 
 
 class Sql(Generic[R]):
@@ -70,12 +72,14 @@ class Sql(Generic[R]):
             raise TypeError(f"this statement gives no rows: {self.text}")
         return self._make
 
-    def positional(self, params: dict[str, Any]) -> tuple[Any, ...]:
-        """The values in the order of the `?` marks.
+    def positional(self, params: dict[str, Any] | Values) -> Values:
+        """The values in the order of the `?` marks; a tuple is in it already.
 
         Raises:
             TypeError: a name that the statement does not have; it would be a column silently left NULL.
         """
+        if isinstance(params, tuple):
+            return params
         if len(params) != len(self.defaults):
             params = {**self.defaults, **params}
         if len(params) == len(self.defaults):
@@ -92,7 +96,7 @@ class Sql(Generic[R]):
         return str(self.statement.compile(dialect=dialect))
 
 
-def _picker(order: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+def _picker(order: tuple[str, ...] | tuple[int, ...]) -> Callable[[Any], Values]:
     """What puts values in order, in C where there is more than one."""
     if len(order) > 1:
         return itemgetter(*order)
@@ -105,7 +109,7 @@ class Count(NamedTuple):
     n: int
 
 
-Step: TypeAlias = tuple[Sql[Any], dict[str, Any]]
+Step: TypeAlias = "tuple[Sql[Any], dict[str, Any] | Values]"
 Fact: TypeAlias = Generator[Step, Any, T]
 
 
@@ -130,14 +134,15 @@ def change(sql: Sql[Any], **params: Any) -> Fact[int]:  # noqa: ANN401
 
 def add(table: Table, row: tuple[Any, ...]) -> Fact[None]:
     """Insert a NamedTuple without what is None: that is NULL by itself, and the driver binds it slowly."""
-    names = cast("tuple[str, ...]", cast("Any", row)._fields)
-    given = {name: value for name, value in zip(names, row, strict=True) if value is not None}
-    yield _insert(table, *given), given
+    sql, pick = _insert(table, type(row), tuple([value is not None for value in row]))
+    yield sql, pick(row)
 
 
 @cache
-def _insert(table: Table, *columns: str) -> Sql[Any]:
-    return Sql(table.insert().values({name: bindparam(name) for name in columns}))
+def _insert(table: Table, kind: type[Any], given: tuple[bool, ...]) -> tuple[Sql[Any], Callable[[Any], Values]]:
+    fields = cast("tuple[str, ...]", kind._fields)
+    sql = Sql(table.insert().values({name: bindparam(name) for name in compress(fields, given)}))
+    return sql, _picker(tuple([fields.index(name) for name in sql.order]))
 
 
 def run(connection: sqlite3.Connection, fact: Fact[T]) -> T:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, cast
 
 
 class CallState(StrEnum):
@@ -92,6 +92,6 @@ def after(state: str, move: Move) -> CallState:
         IllegalMoveError: the table has no such move from this state.
     """
     try:
-        return MOVES[CallState(state), move]
+        return MOVES[cast("CallState", state), move]
     except KeyError:
         raise IllegalMoveError(f"a call that is {state} cannot {move}") from None

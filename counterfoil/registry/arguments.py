@@ -52,10 +52,14 @@ class InvalidArgumentsError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArgumentSchema:
-    """A tool's input schema, closed and compiled; whoever calls a tool often may hold on to it."""
+    """A tool's input schema, closed and compiled; whoever calls a tool often may hold on to it.
+
+    `changes` is false where it states no default, no integer and no reference: a valid value is the effective one.
+    """
 
     validator: Validator
     parts: jsonschema_rs.ValidatorMap | None
+    changes: bool = True
 
     @property
     def schema(self) -> JsonObject:
@@ -66,6 +70,11 @@ class ArgumentSchema:
         """As the function `effective`."""
         plain = self._object(value, conceal)
         self._check(plain, conceal)
+        filled = self._filled(plain, conceal) if self.changes else plain
+        data = canonical(filled)
+        return Arguments(filled, data, sha256_hex(data))
+
+    def _filled(self, plain: JsonObject, conceal: Sequence[str]) -> JsonObject:
         filler = Filler(self.schema, self.parts)
         try:
             filled = cast("JsonObject", filler.fill(plain))
@@ -73,8 +82,7 @@ class ArgumentSchema:
             raise self._invalid([_problem(error)]) from error
         if filler.filled:
             self._check(filled, conceal)
-        data = canonical(filled)
-        return Arguments(filled, data, sha256_hex(data))
+        return filled
 
     def _object(self, value: object, conceal: Sequence[str]) -> JsonObject:
         try:
@@ -123,7 +131,8 @@ def argument_schema(schema: JsonObject) -> ArgumentSchema:
 def _compiled(data: bytes) -> ArgumentSchema:
     validator = compile_schema(forbid_extra(cast("JsonObject", json.loads(data))))
     has_alternatives = b'"anyOf":' in data or b'"oneOf":' in data
-    return ArgumentSchema(validator, compile_parts(validator.schema) if has_alternatives else None)
+    changes = any(mark in data for mark in (b'"default":', b'"integer"', b'"$ref":'))
+    return ArgumentSchema(validator, compile_parts(validator.schema) if has_alternatives and changes else None, changes)
 
 
 def _renamed(problem: Problem) -> str:

@@ -106,7 +106,8 @@ class Copier:
         for key, member in value.items():
             if not isinstance(key, str):
                 raise StrictJsonError(pointer(path), "keys that are strings", f"a Python {type(key).__name__}")
-            members[self._text(key, (*path, key))] = self.copy(member, (*path, key))
+            here = (*path, key)
+            members[self._text(key, here)] = self.copy(member, here)
         return members
 
     def _text(self, text: str, path: _Path) -> str:

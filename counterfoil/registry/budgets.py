@@ -202,11 +202,14 @@ class RuleLimit:
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """How one limit of a rule stands for one call: what was used before it, and when its window ends."""
+    """How one limit of a rule stands for one call: what was used before it, and when its window ends.
+
+    `used` is None where calls of other tenants are counted too: what they did is nobody else's to know.
+    """
 
     rule_id: str
     kind: Kind
-    used: int
+    used: int | None
     limit: int
     amount: int
     resets_at: int
@@ -216,6 +219,8 @@ class LimitState:
     def said(self) -> str:
         """In words, without the time."""
         of = "the sum" if self.kind is Kind.SUM else self.kind.value
+        if self.used is None:
+            return f"{self.kind.shown(self.limit)} ({of}) for everybody together in this window"
         return f"{self.kind.shown(self.used)} of {self.kind.shown(self.limit)} ({of}) are used in this window"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 NEVER_IN_WILDCARD = frozenset({"approve", "reconcile"})
@@ -21,8 +21,10 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     claimed: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, hash=False)
 
-    def missing(self, needed: Iterable[str]) -> list[str]:
+    def missing(self, needed: Collection[str]) -> list[str]:
         """The needed scopes that are not held, sorted. `*` is every scope except `approve` and `reconcile`."""
+        if not needed:
+            return []
         wild = "*" in self.scopes
         return sorted(
             {scope for scope in needed if scope not in self.scopes and not (wild and scope not in NEVER_IN_WILDCARD)}

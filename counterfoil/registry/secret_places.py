@@ -48,6 +48,8 @@ def secret_values(value: JsonValue, marked: Sequence[Place]) -> Iterator[str]:
 def secret_texts(arguments: JsonValue, pointers: Iterable[str]) -> tuple[str, ...]:
     """Hidden values of at least `LEAST` characters, also as JSON and Python write them; the longest first."""
     found = {text for text in secret_values(arguments, places(pointers)) if len(text) >= LEAST}
+    if not found:
+        return ()
     written = {form(text)[1:-1] for text in found for form in (json.dumps, repr, _unescaped)}
     return tuple(sorted(found | written, key=lambda text: (-len(text), text)))
 
@@ -68,7 +70,9 @@ def _below(value: JsonValue, path: Place, marked: Sequence[Place], *, hidden: bo
         for step, member in steps:
             here = (*path, step)
             by_name = named and is_secret_name(step)
-            by_mark = any(len(place) == len(here) and _along(place, here) for place in marked)
+            by_mark = bool(marked) and any(len(place) == len(here) and _along(place, here) for place in marked)
+            if not (hidden or by_name or by_mark or isinstance(member, dict | list)):
+                continue
             yield from _below(member, here, marked, hidden=hidden or by_name or by_mark)
     elif hidden and value is not None and not isinstance(value, bool):
         yield value if isinstance(value, str) else canonical(value).decode()

@@ -7,6 +7,7 @@ its deadline it may still come to an end later, and then `Running.ended` tells w
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,19 +44,24 @@ class Crossing:
 
 
 class Running:
-    """A handler under way. `over` is done once its outcome can be told, however it came to that."""
+    """A handler under way, followed by one task. It is `over` once its outcome can be told, however it came to that.
 
-    def __init__(self, crossing: Crossing) -> None:
+    `ended` is called once the handler has really ended.
+    """
+
+    def __init__(self, crossing: Crossing, ended: Callable[[asyncio.Task[Outcome[Any]]], None]) -> None:
+        self.over = False
         self._crossing = crossing
+        self._ended = ended
         self._stopped = False
+        self._follower: asyncio.Future[None] | None = None
         loop = asyncio.get_running_loop()
-        self.over: asyncio.Future[None] = loop.create_future()
         self._deadline = loop.call_later(crossing.timeout_s, self._end)
         self.task = asyncio.create_task(
             crossing.adapter.invoke(crossing.arguments, crossing.call, crossing.extra),
             name=("thread:" if crossing.adapter.blocking else ON_THE_LOOP) + crossing.contract.name,
         )
-        self.task.add_done_callback(self._end)
+        self.task.add_done_callback(self._has_ended)
 
     def stop_read(self) -> None:
         """Cancel a read whose answer nobody wants any more; a blocking one can only be left to itself."""
@@ -64,14 +70,26 @@ class Running:
         self._stopped = True
         if self._crossing.adapter.blocking:
             self._end()
-        elif not self.over.done():
+        elif not self.over:
             self._deadline.cancel()
             self._deadline = asyncio.get_running_loop().call_later(STOP_S, self._end)
             self.task.cancel()
 
+    async def follow(self) -> None:
+        """Come back once it is over, or somebody stirs."""
+        if not self.over:
+            self._follower = asyncio.get_running_loop().create_future()
+            await self._follower
+
+    def stir(self) -> None:
+        """Have whoever follows it look."""
+        if self._follower is not None and not self._follower.done():
+            self._follower.set_result(None)
+
     async def outcome(self) -> Outcome[Any]:
         """The outcome, at the deadline at the latest."""
-        await self.over
+        while not self.over:
+            await self.follow()
         if self.task.done():
             return self.ended()
         if self._crossing.adapter.blocking:
@@ -81,11 +99,15 @@ class Running:
             self.task.cancel()
         return timed_out(self._crossing.contract, self._crossing.timeout_s)
 
-    def _end(self, _: object = None) -> None:
+    def _has_ended(self, task: asyncio.Task[Outcome[Any]]) -> None:
+        self._end()
+        self._ended(task)
+
+    def _end(self) -> None:
         """It ended, its time is up, or nobody wants it any more."""
         self._deadline.cancel()
-        if not self.over.done():
-            self.over.set_result(None)
+        self.over = True
+        self.stir()
 
     def ended(self) -> Outcome[Any]:
         """What a handler that has ended brought."""

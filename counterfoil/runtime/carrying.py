@@ -47,18 +47,24 @@ class Carrier:
         self._parts = parts
         self._spawn = spawn
 
-    def start(self, case: Case, extra: dict[str, Any] | None = None) -> Running:
-        """Call the adapter, once, for the attempt of `case.row`, or for a closed-world read that has no row."""
+    def start(self, case: Case, slot: Slot, extra: dict[str, Any] | None = None) -> Running:
+        """Call the adapter, once, for the attempt of `case.row`, or for a closed-world read that has no row.
+
+        The slot is given back when the handler has really ended.
+        """
         known = case.known
         timeout_s = known.contract.limits.timeout_s
         self._parts.crossed.add(case.call_id)
         case.guarded = False
         call = self._call(case, timeout_s)
-        case.running = Running(
-            Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s)
-        )
+
+        def ended(task: asyncio.Task[Outcome[Any]]) -> None:
+            self._parts.handlers.discard(task)
+            slot.release()
+
+        crossing = Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s)
+        case.running = Running(crossing, ended)
         self._parts.handlers.add(case.running.task)
-        case.running.task.add_done_callback(self._parts.handlers.discard)
         if case.gone and known.contract.is_read:
             case.running.stop_read()
         return case.running
@@ -68,8 +74,7 @@ class Carrier:
         if self._overdue(case) or await self._lost_meanwhile(case):
             slot.release()
             return await self._not_made(case, started)
-        running = self.start(case, extra)
-        running.task.add_done_callback(lambda _: slot.release())
+        running = self.start(case, slot, extra)
         return await self.finish(case, running, await running.outcome(), started)
 
     def _overdue(self, case: Case) -> bool:
@@ -159,7 +164,9 @@ class Carrier:
             await self._store_ahead(settlement.output)
         done: SettleResult = await self.record(
             case,
-            lambda: settle(row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended),
+            lambda: settle(
+                row.call_id, row.generation, settlement, retry_at=retry_at, handler_ended=handler_ended, known=row
+            ),
         )
         case.waits_for_ledger = False
         self._parts.crossed.discard(case.call_id)

@@ -60,9 +60,7 @@ class Case:
     request: CallRequest | None = None
     admitted: Admitted | None = None
     row: CallRow | None = None
-    has_row: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Future[CallView] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    nudged: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     listeners: int = 0
     progress: list[ProgressSink] = field(default_factory=list["ProgressSink"])
     running: Running | None = None
@@ -73,6 +71,9 @@ class Case:
     joined: bool = False
     joining: str | None = None
     guarded: bool = False
+    stirred: bool = False
+    _nudged: asyncio.Future[None] | None = None
+    _listener: asyncio.Future[None] | None = None
 
     @property
     def known(self) -> Admitted:
@@ -93,17 +94,59 @@ class Case:
     def record(self, row: CallRow) -> None:
         """Its row as it was last written."""
         self.row = row
-        self.has_row.set()
+        if self.wants_row:
+            self._tell_listener()
+
+    def finish(self, view: CallView) -> None:
+        """It has its answer; the first one counts."""
+        if not self.done.done():
+            self.done.set_result(view)
+            self._tell_listener()
+
+    def abandon(self) -> None:
+        """It was given up, and there is nobody to answer."""
+        self.done.cancel()
+        self._tell_listener()
+
+    async def listen(self, wait_s: float | None) -> None:
+        """For its one request: come back when it is done, has the row that was asked for, or the wait is over."""
+        if self.done.done():
+            return
+        loop = asyncio.get_running_loop()
+        self._listener = loop.create_future()
+        timer = None if wait_s is None else loop.call_later(wait_s, self._tell_listener)
+        try:
+            await self._listener
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _tell_listener(self) -> None:
+        if self._listener is not None and not self._listener.done():
+            self._listener.set_result(None)
+
+    @property
+    def nudged(self) -> asyncio.Future[None]:
+        """Done once it was nudged, until its task has `heard`."""
+        if self._nudged is None:
+            self._nudged = asyncio.get_running_loop().create_future()
+            if self.stirred:
+                self._nudged.set_result(None)
+        return self._nudged
 
     def nudge(self) -> None:
         """Something about whoever waits for it has changed: its task is to look, until it says that it has `heard`."""
-        if not self.nudged.done():
-            self.nudged.set_result(None)
+        self.stirred = True
+        if self._nudged is not None and not self._nudged.done():
+            self._nudged.set_result(None)
+        if self.running is not None:
+            self.running.stir()
 
     def heard(self) -> None:
         """Its task has looked; the next change nudges it again."""
-        if self.nudged.done():
-            self.nudged = asyncio.get_running_loop().create_future()
+        self.stirred = False
+        if self._nudged is not None and self._nudged.done():
+            self._nudged = None
 
     def ask_for_row(self) -> None:
         """Its caller will not wait any longer for an outcome: it must get a row, so that it can be told about."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+from ..randomness import random_bytes
+
 MICROSECOND = 1_000_000
-_BYTES = 16
-_AHEAD = 64
 
 
 class Clock(Protocol):
@@ -45,19 +44,11 @@ class SystemClock:
 
 
 class RandomIds:
-    """Names from the operating system's random source, which is asked for many at a time."""
-
-    def __init__(self) -> None:
-        self._ahead: list[str] = []
-        if hasattr(os, "register_at_fork"):  # a child must not give the names that its parent gives
-            os.register_at_fork(after_in_child=self._ahead.clear)
+    """Names from the operating system's random source."""
 
     def new(self, prefix: str) -> str:
         """A prefix and 128 random bits in hex."""
-        if not self._ahead:
-            drawn = os.urandom(_AHEAD * _BYTES).hex()
-            self._ahead.extend(drawn[start : start + 2 * _BYTES] for start in range(0, len(drawn), 2 * _BYTES))
-        return prefix + self._ahead.pop()
+        return prefix + random_bytes().hex()
 
 
 def rfc3339(at: int | None) -> str | None:

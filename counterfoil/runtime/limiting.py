@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.budgeting import Charge, OverBudget, room_for, used_of
-from ..registry.budgets import Demand, Kind, LimitState
+from ..registry.budgets import Demand, Kind, LimitState, Scope
 from ..registry.vocabulary import ErrorCode, JsonObject, Route
 from .clock import rfc3339
 from .refusal import RefusedError, refuse
@@ -66,7 +66,7 @@ def limit_details(parts: Parts, case: Case) -> dict[str, Any]:
         return {}
     return {
         "kind": told.kind.value,
-        "used": told.kind.shown(told.used),
+        "used": _shown(told),
         "limit": told.kind.shown(told.limit),
         **reset(parts, told.resets_at),
     }
@@ -82,7 +82,7 @@ def shown_limits(case: Case) -> JsonObject:
             {
                 "rule_id": state.rule_id,
                 "kind": state.kind.value,
-                "used": state.kind.shown(state.used),
+                "used": _shown(state),
                 "limit": state.kind.shown(state.limit),
                 "resets_at": rfc3339(state.resets_at),
                 "beyond": state.beyond,
@@ -114,7 +114,9 @@ def over_budget(parts: Parts, found: OverBudget) -> RefusedError:
     """A budget has not enough left: which, how much, and what to do."""
     charge, kind = found.charge, Kind(found.charge.kind)
     scope, limit = charge.scope.partition(":")[0], charge.limit or 0
-    left, needs = kind.shown(max(0, limit - found.used)), kind.shown(max(charge.amount, charge.least))
+    mine = not _is_everybodys(charge)
+    left = f"{kind.shown(max(0, limit - found.used))} {kind.value} left of" if mine else f"too few {kind.value} left of"
+    needs = "any" if charge.least > charge.amount else kind.shown(max(charge.amount, charge.least))
     when = (
         f"It is full again at {rfc3339(charge.resets_at)}; ask then, or have [budgets.{scope}] raised."
         if charge.resets_at is not None
@@ -122,12 +124,11 @@ def over_budget(parts: Parts, found: OverBudget) -> RefusedError:
     )
     return refuse(
         ErrorCode.BUDGET_EXHAUSTED,
-        f"The {scope}'s budget has {left} {kind.value} left of {kind.shown(limit)} and this call needs "
-        f"{'any' if charge.least > charge.amount else needs}; nothing was sent. {when}",
+        f"The {scope}'s budget has {left} {kind.shown(limit)} and this call needs {needs}; nothing was sent. {when}",
         scope=scope,
         kind=kind.value,
         limit=kind.shown(limit),
-        used=kind.shown(found.used),
+        used=kind.shown(found.used) if mine else None,
         **reset(parts, charge.resets_at),
     )
 
@@ -167,16 +168,25 @@ def _charge(demand: Demand, at: int, *, counted: bool) -> Charge:
     )
 
 
+def _is_everybodys(charge: Charge) -> bool:
+    """True for a counter that the calls of all tenants share: what is used of it would tell of theirs."""
+    return charge.scope.removeprefix(f"rule:{charge.rule_id}/") == Scope.SERVER.value
+
+
 def _state(charge: Charge, used: int) -> LimitState:
     return LimitState(
         rule_id=charge.rule_id or "",
         kind=Kind(charge.kind),
-        used=used,
+        used=None if _is_everybodys(charge) else used,
         limit=charge.limit or 0,
         amount=charge.amount,
         resets_at=charge.resets_at or 0,
         beyond=charge.exceeds(used),
     )
+
+
+def _shown(state: LimitState) -> float | None:
+    return None if state.used is None else state.kind.shown(state.used)
 
 
 def _telling(rule_id: str, states: Sequence[LimitState], beyond: frozenset[str]) -> LimitState | None:

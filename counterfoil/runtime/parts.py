@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ..ledger.bookkeeping import Delivery
 from ..ledger.redact import hide_values
@@ -15,12 +16,16 @@ from ..registry.budgets import Budgets
 from ..registry.catalogue import Catalogue
 from ..registry.limits import Breaker
 from ..registry.policy import Policy
+from ..registry.principal import Principal
 from ..registry.vocabulary import JsonValue
 from .capacity import Capacity
 from .case import Case
 from .clock import Clock, Ids
 from .settings import Settings
 from .waiting import WaitingRoom
+
+CLAIMS: Final = 256
+"""How many clients' words are kept as they are written down."""
 
 
 @dataclass
@@ -47,6 +52,7 @@ class Parts:
     crossed: set[str] = field(default_factory=set[str])
     handlers: set[asyncio.Task[Any]] = field(default_factory=set["asyncio.Task[Any]"])
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
+    _claims: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict[tuple[tuple[str, str], ...], str])
 
     @property
     def limits_calls(self) -> bool:
@@ -56,6 +62,15 @@ class Parts:
     def keeper(self, call_id: str, tenant: str, secrets: tuple[str, ...] = ()) -> CallKeeper:
         """Seals and redacts for one call, whose arguments hold `secrets`."""
         return CallKeeper(self, call_id, tenant, secrets)
+
+    def claims(self, principal: Principal) -> str:
+        """What its client says of itself, redacted, as JSON: the same with every call of a session."""
+        claimed = tuple(principal.claimed.items())
+        if claimed not in self._claims:
+            if len(self._claims) >= CLAIMS:
+                self._claims.clear()
+            self._claims[claimed] = json.dumps(self.ledger.project(dict(claimed)))
+        return self._claims[claimed]
 
     def take_deliveries(self) -> tuple[Delivery, ...]:
         """The deliveries that the next fact carries along."""

@@ -15,27 +15,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..ledger.approving import Proposed, TooManyPending, propose, refuse_waiting, repropose
+from ..ledger.approving import refuse_waiting
 from ..ledger.errors import CannotRecordError
-from ..ledger.rows import ApprovalRow, CallRow
+from ..ledger.rows import CallRow
 from ..ledger.settling import Settled, observe, take_late
 from ..ledger.states import CallState
-from ..registry.contract import Contract
 from ..registry.limits import Actor
 from ..registry.outcome import Outcome
-from ..registry.policy import Decision
-from ..registry.principal import Principal
 from ..registry.request import CallRequest
-from ..registry.vocabulary import Assurance, ErrorCode, JsonValue, Verdict
+from ..registry.vocabulary import ErrorCode, JsonValue, Verdict
 from .admitting import Admission
 from .answers import dry_run, time_is_up
 from .attempt import Running
 from .carrying import Carrier
 from .case import Case
 from .clock import MICROSECOND, micros
-from .limiting import beyond_run, charges, limit_details, require_budget, reset, weigh
+from .limiting import beyond_run, charges, limit_details, reset, weigh
 from .parts import Parts
-from .proposal import PURPOSE, Terms, document, new_approval
+from .proposing import Proposer
 from .refusal import Reason, RefusedError, refuse
 from .retry import Again, next_attempt
 from .sending import (
@@ -46,12 +43,11 @@ from .sending import (
     RulesChangedError,
     Sender,
     cannot_record,
-    key_conflict,
 )
 from .settlement import Result
 from .viewing import Viewer, refused_view
 from .views import CallView
-from .writing import digest_of, first_record, neighbours
+from .writing import first_record, neighbours
 
 Joiner: TypeAlias = Callable[[Case, IsDuplicateError], Awaitable[CallView]]
 Recover: TypeAlias = Callable[[Case, float], Awaitable[None]]
@@ -60,12 +56,15 @@ Recover: TypeAlias = Callable[[Case, float], Awaitable[None]]
 class CallPath:
     """Takes a case from its request, or from its row, to its view."""
 
-    def __init__(self, parts: Parts, viewer: Viewer, sender: Sender, carrier: Carrier, join: Joiner) -> None:
+    def __init__(
+        self, parts: Parts, viewer: Viewer, sender: Sender, carrier: Carrier, proposer: Proposer, join: Joiner
+    ) -> None:
         self._parts = parts
         self._viewer = viewer
         self._sender = sender
         self._carrier = carrier
         self._join = join
+        self._proposer = proposer
         self.recover: Recover | None = None
 
     async def fresh(self, case: Case) -> CallView:
@@ -96,7 +95,7 @@ class CallPath:
             await self._sender.look(case, neighbours(case, parts.clock.now(), parts.settings.duplicate_window_s))
             raise beyond
         if known.decision.verdict is Verdict.APPROVE:
-            return await self._propose(case)
+            return await self._proposer.propose(case)
         alone = known.closed_read and not known.resources and not parts.settings.reads_before
         if alone and not charges(parts, case, parts.clock.now()):  # what is taken from a budget is taken before it runs
             return await self._read(case)
@@ -129,14 +128,14 @@ class CallPath:
             if self._parts.limits_calls and row.charges is None and (beyond := beyond_run(self._parts, case)):
                 raise beyond
             approval = await self._viewer.approval(row.approval_id)
-            digest = self._redeem(case, row, approval)
+            digest = self._proposer.redeem(case, row, approval)
             return await self._send(case, digest)
         except LimitReachedError as error:
             return await self._decide_anew(case, error)
         except RulesChangedError:
             return await self.resume(case)
         except NeedsProposalError as error:
-            return await self._propose_again(case, error.approval)
+            return await self._proposer.propose_again(case, error.approval)
         except IsDuplicateError as error:
             return await self.refuse_row(case, key_conflict(error).reason)
         except RefusedError as error:
@@ -204,8 +203,7 @@ class CallPath:
         if case.row is not None:  # its caller would not wait: it has a row, and takes the way of any other call
             slot.release()
             return await self._send(case)
-        running = self._carrier.start(case)
-        running.task.add_done_callback(lambda _: slot.release())
+        running = self._carrier.start(case, slot)
         try:
             outcome = await self._outcome_or_row(case, running)
             if case.row is None and self._carrier.retry_at(case, outcome, started, 1) is not None:
@@ -227,10 +225,11 @@ class CallPath:
                 self._parts.crossed.discard(case.call_id)
 
     async def _outcome_or_row(self, case: Case, running: Running) -> Outcome[Any]:
-        while not running.over.done():
-            await asyncio.wait({running.over, case.nudged}, return_when=asyncio.FIRST_COMPLETED)
+        while not running.over:
+            if not case.stirred:
+                await running.follow()
             case.heard()
-            if case.wants_row and case.row is None and not running.over.done():
+            if case.wants_row and case.row is None and not running.over:
                 await self._sender.record_running(case)
         return await running.outcome()
 
@@ -258,90 +257,6 @@ class CallPath:
         await self._sender.look(case, who)
         limit = limit_details(parts, case)
         raise refuse(ErrorCode.DENIED, decision.reason, rule_id=decision.rule_id, rule=decision.rule_id, **limit)
-
-    async def _propose(self, case: Case) -> CallView:
-        """Its first record is a proposal; nothing else is held while a person decides."""
-        parts = self._parts
-        at = parts.clock.now()
-        if parts.limits_calls:
-            await self._sender.look(case, neighbours(case, at, parts.settings.duplicate_window_s))
-            await require_budget(parts, case)
-        first = first_record(case, parts, at)
-        approval = self._approval(first.row, case.known.contract, case.known.decision, at)
-        carried, most = parts.take_deliveries(), parts.settings.pending_max
-        try:
-            result = await parts.ledger.record(
-                lambda: propose(first.row, first.who, first.arguments, approval, pending_max=most, deliveries=carried)
-            )
-        except CannotRecordError as error:
-            parts.deliveries.extend(carried)
-            raise cannot_record(error) from None
-        if isinstance(result, Proposed):
-            case.record(result.row)
-            return await self._viewer.view(result.row, approval=result.approval)
-        if isinstance(result, TooManyPending):
-            raise refuse(
-                ErrorCode.RATE_LIMITED,
-                f"{result.pending} of your proposals wait for a decision already; have some decided first.",
-                pending=result.pending,
-            )
-        self._sender.stop(case, result)
-        raise AssertionError(f"{type(result).__name__} neither proposes nor stops")
-
-    async def _propose_again(self, case: Case, old: ApprovalRow | None) -> CallView:
-        parts, row = self._parts, case.row
-        assert row is not None, "only a call with a row is proposed again"
-        at = parts.clock.now()
-        decision = _as_asked(case.known.decision, old)
-        approval = self._approval(row, case.known.contract, decision, at)
-        why = "the decision was not carried out in its window" if old is not None else "a decision is needed now"
-        done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
-        if done is None:
-            return await self._viewer.view(await self._viewer.row(row.call_id) or row)
-        case.record(done.row)
-        return await self._viewer.view(done.row, approval=done.approval)
-
-    async def proposal_for(self, row: CallRow, contract: Contract, *, fresh: bool) -> ApprovalRow | None:
-        """The fresh proposal that another sending of this call needs; None if its approval still covers it."""
-        approval = await self._viewer.approval(row.approval_id)
-        at = self._parts.clock.now()
-        covered = approval is not None and approval.execute_until is not None and at <= approval.execute_until
-        if approval is None or (covered and not fresh):
-            return None
-        arguments = json.loads(await self._parts.ledger.open_payload(row.args_payload))
-        decision = self._parts.policy.decide(contract, arguments, principal_of(row))
-        if decision.verdict is Verdict.DENY:
-            raise refuse(ErrorCode.DENIED, decision.reason, rule_id=decision.rule_id, rule=decision.rule_id)
-        return self._approval(row, contract, _as_asked(decision, approval), at)
-
-    def _approval(self, row: CallRow, contract: Contract, decision: Decision, at: int) -> ApprovalRow:
-        parts = self._parts
-        valid = micros(parts.settings.proposal_valid_s)
-        terms = Terms(decision.assurance.value, decision.rule_id, at + valid)
-        digest = parts.ledger.mac(PURPOSE, document(row, contract, row.args_digest, terms))
-        within = micros(parts.settings.execute_within_s)
-        return new_approval(parts.ids.new("apr_"), row, contract, decision, digest, at, valid, within)
-
-    def _redeem(self, case: Case, row: CallRow, approval: ApprovalRow | None) -> str | None:
-        """What the approval must be bound to now; a stricter verdict or a changed contract needs a fresh proposal."""
-        known = case.known
-        if known.decision.verdict is Verdict.DENY:
-            rule_id, limit = known.decision.rule_id, limit_details(self._parts, case)
-            raise refuse(ErrorCode.DENIED, known.decision.reason, rule_id=rule_id, rule=rule_id, **limit)
-        needed = known.decision.assurance.strength if known.decision.verdict is Verdict.APPROVE else 0
-        if approval is None:
-            if needed:
-                raise NeedsProposalError(None)
-            return None
-        if Assurance(approval.assurance).strength < needed:
-            raise NeedsProposalError(approval)
-        terms = Terms(approval.assurance, approval.rule_id, approval.expires_at)
-        digest = self._parts.ledger.mac(
-            PURPOSE, document(row, known.contract, digest_of(known.arguments.digest, row.if_version), terms)
-        )
-        if digest != approval.digest:
-            raise NeedsProposalError(approval)
-        return digest
 
     async def _readmit(self, case: Case, row: CallRow) -> None:
         """Everything is checked again with the arguments as they were recorded, under the grant of the submission."""
@@ -383,13 +298,12 @@ class CallPath:
             )
 
 
-def _as_asked(decision: Decision, old: ApprovalRow | None) -> Decision:
-    """The rule that a fresh proposal names: today's, or that of the old one where today's asks for nobody."""
-    if old is None or decision.verdict is not Verdict.ALLOW:
-        return decision
-    return replace(decision, assurance=Assurance(old.assurance), rule_id=old.rule_id or "")
-
-
-def principal_of(row: CallRow) -> Principal:
-    """The grant of a recorded call: who asked, with the scopes of the submission."""
-    return Principal(row.tenant, row.subject, row.client, frozenset(json.loads(row.scopes)))
+def key_conflict(error: IsDuplicateError) -> RefusedError:
+    """The key belongs to another request."""
+    row = error.duplicate.row
+    return refuse(
+        ErrorCode.KEY_CONFLICT,
+        f"This idempotency key belongs to {row.call_id}, which was asked with other arguments or is past its "
+        "retention. Use another key for another intent.",
+        call_id=row.call_id,
+    )

@@ -30,61 +30,85 @@ class Receipts:
         self._parts = parts
         self._spawn = spawn
         self._keep = keep
-        self._unwritten: dict[str, asyncio.TimerHandle] = {}
+        self._unwritten: dict[str, float] = {}  # until when the loop's clock lets each be on its way; the oldest first
+        self._looking: asyncio.TimerHandle | None = None
         self._flushing: asyncio.TimerHandle | None = None
+        self._ended = False
 
     def written(self, call_ids: Sequence[str]) -> None:
         """A view of these calls' settled state was written to the transport."""
         at = self._parts.clock.now()
         for call_id in call_ids:
-            if (timer := self._unwritten.pop(call_id, None)) is not None:
-                timer.cancel()
+            self._unwritten.pop(call_id, None)
         self._parts.deliveries.extend(Delivery(call_id, at) for call_id in call_ids)
-        if call_ids and self._flushing is None:
+        if call_ids and self._flushing is None and not self._ended:
             self._flushing = asyncio.get_running_loop().call_later(FLUSH_S, self._flush_soon)
 
     def expect(self, call_id: str) -> None:
         """An answer that shows a call settled is on its way; if it is never written, the same call may ask again."""
-        self._unwritten[call_id] = asyncio.get_running_loop().call_later(UNWRITTEN_S, self._never_written, call_id)
+        loop = asyncio.get_running_loop()
+        self._unwritten.pop(call_id, None)
+        self._unwritten[call_id] = loop.time() + UNWRITTEN_S
+        if self._looking is None and not self._ended:
+            self._looking = loop.call_later(UNWRITTEN_S, self._look)
 
     def lost(self, call_ids: Sequence[str]) -> None:
         """Answers that were on their way to the transport will not be written."""
-        for call_id in call_ids:
-            if (timer := self._unwritten.pop(call_id, None)) is not None:
-                timer.cancel()
-                self.closed(call_id)
+        self.closed(*(call_id for call_id in call_ids if self._unwritten.pop(call_id, None) is not None))
 
-    def closed(self, call_id: str) -> None:
-        """No request waits for a call any more, and none has seen it settled.
+    def closed(self, *call_ids: str) -> None:
+        """No request waits for these calls any more, and none has seen them settled.
 
         Recorded in the order of the requests, and until it is recorded: meanwhile the same call would be a new one.
+        Where the ledger has had its last fact, the end of its owner says the same.
         """
+        if not call_ids or self._ended:
+            return
         owner_id = self._parts.ledger.owner_id
-        first = self._parts.ledger.submit(lambda: close_request(call_id, owner_id))
-        self._spawn(self._until_closed(call_id, owner_id, first))
+        first = self._parts.ledger.submit(lambda: _close(call_ids, owner_id))
+        self._spawn(self._until_closed(call_ids, owner_id, first))
 
-    async def flush(self) -> None:
-        """Record the deliveries that nothing has carried along yet.
+    async def end(self) -> None:
+        """Record the deliveries that nothing has carried along yet, and nothing from then on.
 
         Raises:
             CannotRecordError: they are lost, and look as if the answers were.
         """
+        self._ended = True
+        for timer in (self._looking, self._flushing):
+            if timer is not None:
+                timer.cancel()
         deliveries = self._parts.take_deliveries()
         if deliveries:
             await self._parts.ledger.record(lambda: mark_delivered(deliveries))
 
-    def _never_written(self, call_id: str) -> None:
-        self._unwritten.pop(call_id, None)
-        self.closed(call_id)
+    def _look(self) -> None:
+        """One look for all that were never written; the next one is when the oldest of the others is due."""
+        loop = asyncio.get_running_loop()
+        now, due = loop.time(), list[str]()
+        for call_id, until in self._unwritten.items():
+            if until > now:
+                break
+            due.append(call_id)
+        for call_id in due:
+            del self._unwritten[call_id]
+        oldest = next(iter(self._unwritten.values()), None)
+        self._looking = None if oldest is None else loop.call_at(oldest, self._look)
+        self.closed(*due)
 
-    async def _until_closed(self, call_id: str, owner_id: str, first: Awaitable[None]) -> None:
+    async def _until_closed(self, call_ids: Sequence[str], owner_id: str, first: Awaitable[None]) -> None:
         try:
             await first
         except CannotRecordError:
-            await self._keep(call_id, lambda: close_request(call_id, owner_id))
+            await self._keep(call_ids[0], lambda: _close(call_ids, owner_id))
 
     def _flush_soon(self) -> None:
         self._flushing = None
         deliveries = self._parts.take_deliveries()
         if deliveries:
             self._parts.ledger.record_nowait(lambda: mark_delivered(deliveries))
+
+
+def _close(call_ids: Sequence[str], owner_id: str) -> Fact[None]:
+    for call_id in call_ids:
+        yield from close_request(call_id, owner_id)

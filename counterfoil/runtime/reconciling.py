@@ -28,7 +28,7 @@ from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
 from .clock import rfc3339
-from .path import principal_of
+from .proposing import principal_of
 from .recovery import Advice, Situation, Step, advise, settles_at
 from .refusal import refuse
 from .settlement import settlement_of

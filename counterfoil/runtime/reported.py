@@ -40,6 +40,8 @@ def normal(reported: object) -> Outcome[Any]:
     if not _is_outcome(reported):
         raise ForeignReportError(f"it is no Outcome but {type(reported).__name__}")
     said = reported
+    if _is_normal(said):
+        return said
     return Outcome(
         kind=_word(OutcomeClass, "kind", said.kind),
         output=_answer(said.output) if isinstance(said.output, Probe) else said.output,
@@ -50,6 +52,14 @@ def normal(reported: object) -> Outcome[Any]:
         code=None if said.code is None else _word(ErrorCode, "code", said.code),
         details=_object("details", said.details),
     )
+
+
+def _is_normal(said: Outcome[Any]) -> bool:
+    """True for what nearly every tool reports: a member of our own words and an output, and nothing else."""
+    ours = type(said) is Outcome and type(said.kind) is OutcomeClass and type(said.sent) is Sent
+    nothing_else = type(said.evidence) is dict and type(said.details) is dict and not (said.evidence or said.details)
+    plain = said.after_s is None and said.code is None and type(said.message) is str
+    return ours and nothing_else and plain and not isinstance(said.output, Probe)
 
 
 def _is_outcome(reported: object) -> TypeGuard[Outcome[Any]]:

@@ -33,15 +33,16 @@ from .case import Case
 from .desk import Desk
 from .following import Follower
 from .parts import Parts
-from .path import CallPath, principal_of
+from .path import CallPath, key_conflict
+from .proposing import Proposer, principal_of
 from .receipts import Receipts
 from .reconciling import Reconciler
 from .refusal import Reason, RefusedError, refuse
 from .refusing import ENDS_ITSELF, NO_FAILURE, Refusals
-from .sending import CallerGoneError, IsDuplicateError, Sender, key_conflict
+from .sending import CallerGoneError, IsDuplicateError, Sender
 from .settings import Settings
 from .sweeping import Doors, Sweeper
-from .tasks import Tasks, either, log_fault
+from .tasks import Tasks, log_fault
 from .viewing import Viewer, refused_view
 from .views import CallView
 from .watchdog import Watchdog
@@ -60,7 +61,9 @@ class Runtime(Desk):
         self._grace_ends = 0.0
         viewer = Viewer(parts.ledger, lambda: parts.settings)
         self._carrier = Carrier(parts, self._tasks.spawn)
-        self._path = CallPath(parts, viewer, Sender(parts), self._carrier, self._join)
+        sender = Sender(parts)
+        self._proposer = Proposer(parts, viewer, sender)
+        self._path = CallPath(parts, viewer, sender, self._carrier, self._proposer, self._join)
         self._reconciler = Reconciler(parts, self._ask, self._proposal_for)
         self._path.recover = self._recover_here
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
@@ -107,7 +110,7 @@ class Runtime(Desk):
         await self._tasks.drain(max(0.0, self._grace_ends - self._parts.clock.monotonic()))
         await self._tasks.cancel()
         try:
-            await self._receipts.flush()
+            await self._receipts.end()
         except CannotRecordError as error:
             log.warning("the last deliveries were not recorded: %s", error)
         return not self._parts.crossed and not self._parts.handlers
@@ -160,11 +163,11 @@ class Runtime(Desk):
             view = await work(case)
             self._note(case, view)
         except CallerGoneError:
-            case.done.cancel()
+            case.abandon()
             return
         except asyncio.CancelledError:  # the process stops, and whoever waits must not wait for ever
             if not case.done.done():
-                case.done.set_result(self._refused(case, closing().reason) if case.unsent else unshown(case))
+                case.finish(self._refused(case, closing().reason) if case.unsent else unshown(case))
             raise
         except RefusedError as error:
             view = await self._refused_case(case, error.reason)
@@ -179,16 +182,16 @@ class Runtime(Desk):
             view = self._refused(case, broken().reason) if case.unsent else unshown(case)
         finally:
             self._parts.cases.pop(case.call_id, None)
-        if not case.done.done():
-            case.done.set_result(view)
+        case.finish(view)
         if case.gone:
             self._close_request(case)
 
     async def _listen(self, case: Case, wait_s: float | None) -> CallView:
-        await asyncio.wait({case.done}, timeout=wait_s)
+        await case.listen(wait_s)
         if not case.done.done() and case.row is None:
             case.ask_for_row()
-            await either(case.done, case.has_row)
+            while not case.done.done() and case.row is None:
+                await case.listen(None)
         if case.done.done():
             return case.done.result()
         row = case.row
@@ -291,7 +294,7 @@ class Runtime(Desk):
         return case.done.result()
 
     async def _proposal_for(self, row: CallRow, contract: Contract, why: JsonObject) -> ApprovalRow | None:
-        return await self._path.proposal_for(row, contract, fresh=bool(why["fresh"]))
+        return await self._proposer.proposal_for(row, contract, fresh=bool(why["fresh"]))
 
     def _stop_read(self, call_id: str) -> None:
         case = self._parts.cases.get(call_id)

@@ -36,7 +36,7 @@ from .case import Case
 from .clock import MICROSECOND, micros, rfc3339
 from .limiting import charges, over_budget, reset
 from .parts import Parts
-from .refusal import RefusedError, refuse
+from .refusal import refuse
 from .views import Next
 from .writing import first_record, neighbours
 
@@ -355,14 +355,3 @@ def busy(result: NotDispatched) -> Exception:
     """The resource stayed taken for as long as anybody waits."""
     resource = result.resource if isinstance(result, Busy | Unresolved) else None
     return refuse(ErrorCode.RESOURCE_BUSY, f"{resource or 'A resource'} stayed taken by another call. Ask again later.")
-
-
-def key_conflict(error: IsDuplicateError) -> RefusedError:
-    """The key belongs to another request."""
-    row = error.duplicate.row
-    return refuse(
-        ErrorCode.KEY_CONFLICT,
-        f"This idempotency key belongs to {row.call_id}, which was asked with other arguments or is past its "
-        "retention. Use another key for another intent.",
-        call_id=row.call_id,
-    )

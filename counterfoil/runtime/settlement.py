@@ -94,8 +94,8 @@ def settlement_of(
         code=code.value if code else None,
         message=redact_text(str(keeper.clear(str(problem or outcome.message)))) or None,
         retryable=outcome.kind in _RETRYABLE,
-        details=_object(keeper.project(_details(contract, outcome, keeper, code, sealed))),
-        evidence=_object(keeper.project(_evidence(contract, outcome, keeper))),
+        details=_projected(keeper, _details(contract, outcome, keeper, code, sealed)),
+        evidence=_projected(keeper, _evidence(contract, outcome, keeper)),
         output=sealed,
     )
     return Result(settlement, None if problem else outcome.output, None if problem else kept)
@@ -148,6 +148,10 @@ def _evidence(contract: Contract, outcome: Outcome[Any], keeper: Keeper) -> Json
     found = {name: keeper.clear(value) for name, value in found.items()}
     found["source"] = contract.upstream or contract.name
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _projected(keeper: Keeper, said: JsonObject) -> JsonObject | None:
+    return _object(keeper.project(said)) if said else None
 
 
 def _object(value: JsonValue) -> JsonObject | None:

@@ -47,13 +47,3 @@ def log_fault(what: str, error: BaseException) -> None:
     """A fault of ours: its kind and where it was, never its text, which may hold content."""
     where = "".join(traceback.format_tb(error.__traceback__))
     log.error("%s by %s at\n%s", what, type(error).__name__, where)
-
-
-async def either(done: asyncio.Future[Any], event: asyncio.Event) -> None:
-    """Wait until one of the two has come."""
-    happened = asyncio.ensure_future(event.wait())
-    waiting: set[asyncio.Future[Any]] = {done, happened}
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        happened.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..canonical import sha256_hex
 from ..ledger.admission import Neighbours
@@ -44,9 +45,9 @@ def _row(case: Case, keeper: CallKeeper, at: int, payload_id: str, grant_expires
         tenant=principal.tenant,
         subject=principal.subject,
         client=principal.client,
-        scopes=json.dumps(sorted(principal.scopes)),
+        scopes=_scopes(principal.scopes),
         grant_expires_at=grant_expires_at,
-        claimed=json.dumps(keeper.project(dict(principal.claimed))),
+        claimed=keeper.parts.claims(principal),
         tool=contract.name,
         version=contract.version,
         schema_digest=contract.schema_digest,
@@ -62,6 +63,11 @@ def _row(case: Case, keeper: CallKeeper, at: int, payload_id: str, grant_expires
         rule_id=known.decision.rule_id,
         created_at=at,
     )
+
+
+@lru_cache(maxsize=256)
+def _scopes(scopes: frozenset[str]) -> str:
+    return json.dumps(sorted(scopes))
 
 
 def _shown(keeper: CallKeeper, arguments: JsonObject, sensitive: tuple[str, ...]) -> JsonObject:

@@ -6,10 +6,10 @@ is a result. Effects run in tasks of the runtime: a request that ends here never
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
 from mcp.server import CacheHint, Server, ServerRequestContext
 from mcp.server.context import CallNext, HandlerResult
@@ -18,7 +18,6 @@ from mcp.types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
-    CallToolResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
@@ -34,16 +33,17 @@ from ..canonical import JsonObject
 from ..registry.principal import Principal
 from ..registry.request import KEY_MAX, CallRequest
 from ..registry.vocabulary import ErrorCode
-from .surface.answers import log_failure, own_output, refusal, refused_view, result
+from .surface.answers import WireResult, log_failure, own_output, refusal, refused_view, result
 from .surface.delivery import Deliveries
 from .surface.exchange import Exchange
 from .surface.listeners import Concerns, Listeners
 from .surface.listing import DIGEST_META, PAGE, Listing
-from .surface.ports import Asked, BaseTool, Catalogue, Desk, Place
+from .surface.ports import Asked, BaseTool, Catalogue, Desk
 from .surface.progress import HEARTBEAT_S, Progress
 from .surface.resources import Resources
 
 Context = ServerRequestContext[dict[str, Any], Any]
+T = TypeVar("T")
 KEY_META: Final = "counterfoil/idempotency_key"
 WITHOUT_PROGRESS_S: Final = 4.0
 """How long calls wait where the client shows no progress: one common client cuts off at 5 s."""
@@ -103,13 +103,13 @@ class Surface:
             version=version,
             cache_hints={"server/discover": CacheHint(ttl_ms=60_000, scope="private")},
             on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
             on_subscriptions_listen=self._listen,
             get_tool_input_schema=lambda _name: None,  # else the SDK lists all tools to read a header that we have not
         )
+        self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
         self.server.middleware.append(self._open_for)
         self.server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
 
@@ -166,7 +166,7 @@ class Surface:
     async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         return await self._resources.read(self._principal(ctx), params.uri)
 
-    async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> WireResult:
         tool = self._base.get(params.name)
         is_call = tool is None or params.name in _CALL_TOOLS  # the other base tools are how open calls are followed
         if self._refusing and is_call:
@@ -186,26 +186,23 @@ class Surface:
         finally:
             self._open -= is_call
 
-    async def _base_call(self, ctx: Context, params: CallToolRequestParams, tool: BaseTool) -> CallToolResult:
-        asked, alive = self._asked(ctx)
-        async with alive:
-            answer = await tool.handler(params.arguments or {}, asked)
+    async def _base_call(self, ctx: Context, params: CallToolRequestParams, tool: BaseTool) -> WireResult:
+        asked = self._asked(ctx)
+        answer = await _patient(tool.handler(params.arguments or {}, asked), asked)
         answered = _shown(tool.name, answer.body, is_error=answer.is_error)
         self._deliveries.note(answer.delivers, asked.principal, self._exchange_of(ctx))
         return answered
 
-    async def _direct_call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
-        asked, alive = self._asked(ctx)
-        standing = self._catalogue.place(asked.principal, params.name)
-        meta: dict[str, object] = dict(ctx.meta or {})
+    async def _direct_call(self, ctx: Context, params: CallToolRequestParams) -> WireResult:
+        asked = self._asked(ctx)
+        meta: Mapping[str, object] = ctx.meta or {}
         for name in (DIGEST_META, KEY_META):
             if not isinstance(meta.get(name, ""), str):
                 details: JsonObject = {"path": f"/_meta/{name.replace('/', '~1')}", "expected": "a string"}
                 return self._no(params.name, ErrorCode.INVALID_ARGUMENTS, f"_meta {name} is a string", details)
         if len(str(meta.get(KEY_META, ""))) > KEY_MAX:
             return self._no(params.name, ErrorCode.INVALID_ARGUMENTS, f"_meta {KEY_META} is too long", _LONG_KEY)
-        async with alive:
-            view = await self._desk.call(_request(params, asked, standing, meta))
+        view = await _patient(self._desk.call(_request(params, asked, meta)), asked)
         body = view.wire()
         if _names_nothing(body):
             raise _unknown(params.name)
@@ -215,13 +212,12 @@ class Surface:
         self._deliveries.note(view.delivers, asked.principal, self._exchange_of(ctx))
         return answered
 
-    def _asked(self, ctx: Context) -> tuple[Asked, AbstractAsyncContextManager[None]]:
-        """Who asks and how long they wait, and what keeps their client patient meanwhile."""
+    def _asked(self, ctx: Context) -> Asked:
+        """Who asks, how long they wait, and whether they are shown progress meanwhile."""
         principal = self._principal(ctx)
         if (ctx.meta or {}).get("progress_token") is None:
-            return Asked(principal, None, min(self._wait_s, WITHOUT_PROGRESS_S)), nullcontext()
-        progress = Progress(ctx.session, self._heartbeat_s)
-        return Asked(principal, progress, self._wait_s, has_progress_token=True), progress.alive()
+            return Asked(principal, None, min(self._wait_s, WITHOUT_PROGRESS_S))
+        return Asked(principal, Progress(ctx.session, self._heartbeat_s), self._wait_s, has_progress_token=True)
 
     def _principal(self, ctx: Context) -> Principal:
         principal = self._principal_of(ctx)
@@ -229,29 +225,43 @@ class Surface:
         if client is None:
             return principal
         info = client.client_info
-        claimed = {"name": info.name[:_LONGEST_CLAIM], "version": info.version[:_LONGEST_CLAIM]}
-        return replace(principal, claimed={**principal.claimed, **claimed})
+        claims = (*principal.claimed.items(), ("name", info.name[:_LONGEST_CLAIM]))
+        return _claiming(principal, (*claims, ("version", info.version[:_LONGEST_CLAIM])))
 
-    def _no(self, name: str, code: ErrorCode, message: str, details: JsonObject | None = None) -> CallToolResult:
+    def _no(self, name: str, code: ErrorCode, message: str, details: JsonObject | None = None) -> WireResult:
         shows_a_call = name in _CALL_TOOLS or name not in self._base
         body = refused_view(name, code, message, details) if shows_a_call else refusal(code, message, details)
         return result(body, is_error=True)
 
 
-def _request(params: CallToolRequestParams, asked: Asked, standing: Place, meta: dict[str, Any]) -> CallRequest:
+@lru_cache(maxsize=256)
+def _claiming(principal: Principal, claims: tuple[tuple[str, str], ...]) -> Principal:
+    """The same principal with what its client says of itself: the same with every call of a session."""
+    return replace(principal, claimed=dict(claims))
+
+
+async def _patient(work: Awaitable[T], asked: Asked) -> T:
+    """What the work comes to; where the client is shown progress it is kept patient meanwhile."""
+    if not isinstance(asked.progress, Progress):
+        return await work
+    async with asked.progress.alive():
+        return await work
+
+
+def _request(params: CallToolRequestParams, asked: Asked, meta: Mapping[str, Any]) -> CallRequest:
     return CallRequest(
         asked.principal,
         tool=params.name,
         arguments=params.arguments or {},
         schema_digest=meta.get(DIGEST_META),
-        needs_digest=standing is not Place.LISTED,
+        needs_digest=True,  # unless the tool is listed, which admission knows
         idempotency_key=meta.get(KEY_META),
         wait_s=asked.default_wait_s,
         progress=asked.progress,
     )
 
 
-def _shown(name: str, body: JsonObject, *, is_error: bool, call: JsonObject | None = None) -> CallToolResult:
+def _shown(name: str, body: JsonObject, *, is_error: bool, call: JsonObject | None = None) -> WireResult:
     """The result of a body that says what happened.
 
     Raises:

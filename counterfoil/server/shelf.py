@@ -13,8 +13,6 @@ from ..registry.catalogue import Catalogue, Sight, sight
 from ..registry.contract import Contract
 from ..registry.policy import Policy
 from ..registry.principal import Principal
-from ..registry.vocabulary import Visibility
-from .surface.ports import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +72,6 @@ class Shelf:
     def standing(self, principal: Principal, contract: Contract) -> str:
         """What a call of this tool would need."""
         return self.policy.standing(contract, principal)
-
-    def place(self, principal: Principal, name: str) -> Place:
-        """Whether a name is in its tools/list, callable all the same, or unknown to it."""
-        entry, sight = self.catalogue.get(name), self.catalogue.sight(name, principal, self.policy)
-        if entry is None or sight is Sight.UNKNOWN:
-            return Place.UNKNOWN
-        listed = self.everything or entry.contract.gate.visibility is Visibility.BASE
-        return Place.LISTED if listed and sight is Sight.SEEN else Place.UNLISTED
 
     def card(self, principal: Principal, name: str) -> JsonObject | None:
         """Everything that it may read about one tool; None if it may not see it."""

@@ -132,7 +132,7 @@ class _Encoder:
             self._open.discard(id(value))
 
     def _opened(self, value: object) -> JsonValue:
-        if isinstance(value, BaseModel):
+        if type(value) is not dict and isinstance(value, BaseModel):
             return self._dumped(value.model_dump(by_alias=True, warnings=False))
         if isinstance(value, Mapping):
             return self._object(cast("Mapping[object, object]", value).items())

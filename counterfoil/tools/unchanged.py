@@ -15,13 +15,14 @@ from pydantic import BaseModel
 from ..canonical import JsonValue
 
 _NUMBERS: Final = (int, float)
+_LEAVES: Final = frozenset({str, bool, type(None), *_NUMBERS})
 
 
 def changes(given: JsonValue, made: object, path: str = "") -> Iterator[str]:
     """JSON Pointers to the values that are others now; `made` is what the validators made of `given`."""
     if isinstance(given, dict):
         for name, member in _members(made).items():
-            if name in given:
+            if name in given and not _same_leaf(given[name], member):
                 yield from changes(given[name], member, f"{path}/{name.replace('~', '~0').replace('/', '~1')}")
     elif isinstance(given, list):
         if isinstance(made, list | tuple):
@@ -29,12 +30,20 @@ def changes(given: JsonValue, made: object, path: str = "") -> Iterator[str]:
             if len(items) != len(given):
                 yield path
             for index, (before, after) in enumerate(zip(given, items, strict=False)):
+                if _same_leaf(before, after):
+                    continue
                 yield from changes(before, after, f"{path}/{index}")
     elif _same_kind(given, made) and given != made:
         yield path
 
 
+def _same_leaf(given: JsonValue, made: object) -> bool:
+    return type(given) in _LEAVES and type(made) is type(given) and given == made
+
+
 def _members(made: object) -> Mapping[str, object]:
+    if type(made) is dict:
+        return cast("Mapping[str, object]", made)
     if isinstance(made, BaseModel):
         fields = type(made).model_fields
         return {_wire_name(name, info): getattr(made, name) for name, info in fields.items()}

@@ -247,7 +247,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("tool", ["http_plain", "http_probed", "http_keyed"])
+@pytest.mark.parametrize("tool", ["http_plain", "http_keyed"])
 def test_an_answer_of_any_class_that_a_kill_kept_from_the_ledger_is_never_taken_for_a_failure(
     forge: Forge, stage: Stage, far: Far, order: str, tool: str, status: str
 ) -> None:
@@ -261,8 +261,7 @@ def test_an_answer_of_any_class_that_a_kill_kept_from_the_ledger_is_never_taken_
 
     server = forge.start(stage).rest()
 
-    known = tool == "http_keyed" or (tool == "http_probed" and answer.commit)
-    assert told(stage) == (DONE if known else PARKED)
+    assert told(stage) == (DONE if tool == "http_keyed" else PARKED)
     assert len(far.effects(order)) == (answer.commit or tool == "http_keyed")
     server.stop()
     assert_honest(stage, far, order)

@@ -220,6 +220,7 @@ def test_a_body_is_the_canonical_form_of_what_it_says(
     fact = append(Head.new(run_id), tenant=tenant, call_id=call_id, type=EventType.LOST, at=5, data=data)
     _, columns = next(fact)
     fact.close()
+    assert isinstance(columns, dict)
     said: JsonObject = {
         "at": "1970-01-01T00:00:00.000005Z", "call_id": call_id, "data": data, "run_id": run_id, "seq": 1,
         "tenant": tenant, "type": "lost",

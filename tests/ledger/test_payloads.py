@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import os
 import sqlite3
@@ -154,3 +155,10 @@ def test_keys_never_show_in_a_representation(tmp_path: Path) -> None:
     assert ring.sealing.secret.hex() not in repr(ring)
     assert repr(ring.sealing.secret) not in repr(ring)
     assert "redaction" not in repr(ring)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 1023, 1024, 5000])
+@pytest.mark.parametrize("salt", [b"", b"s" * 16, b"s" * 64, b"s" * 65])
+def test_a_commitment_is_the_hmac_of_its_content(size: int, salt: bytes) -> None:
+    content = os.urandom(size)
+    assert sealing.commit(salt, content) == hmac.digest(salt, content, "sha256").hex()

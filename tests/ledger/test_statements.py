@@ -82,7 +82,9 @@ def test_a_row_with_more_or_fewer_fields_than_columns_is_refused() -> None:
 def test_an_added_row_leaves_out_what_is_none() -> None:
     row = AttemptRow("c", 1, "own", 5, None)
     sql, params = next(add(attempts, row))
-    assert params == {"call_id": "c", "generation": 1, "owner_id": "own", "dispatched_at": 5}
+    assert dict(zip(sql.order, sql.positional(params), strict=True)) == {
+        "call_id": "c", "generation": 1, "owner_id": "own", "dispatched_at": 5,
+    }  # fmt: skip
     assert sql is next(add(attempts, row._replace(call_id="d")))[0]
     assert "?" not in sql.postgresql()
 

@@ -147,10 +147,10 @@ class Bench:
         return await self.record(lambda: dispatch_queued(call_id, made, **chosen))
 
     async def settled(self, row: CallRow, settlement: Settlement, **more: Any) -> Any:
-        """T2 of the row's attempt, a moment later."""
+        """T2 of the row's attempt, a moment later, by who knows the row as T1 made it."""
         self.clock.pass_(0.001)
         said = replace(settlement, at=self.clock.now())
-        return await self.record(lambda: settle(row.call_id, row.generation, said, **more))
+        return await self.record(lambda: settle(row.call_id, row.generation, said, **{"known": row} | more))
 
     def approval(self, row: CallRow, digest: str = "f" * 64, **changes: Any) -> ApprovalRow:
         approval = ApprovalRow(

@@ -51,6 +51,17 @@ async def test_a_tenants_budget_is_spent_exactly_by_calls_that_come_at_once(open
     assert await used(app) == {("tenant:local", "calls"): 3}
 
 
+async def test_what_everybody_used_together_is_told_to_nobody(open_: OpenApp) -> None:
+    app = await open_(more="[budgets.server]\nwindow_s = 3600\ncalls = 1\n")
+    await app.call("note", {"ref": "a"})
+    view = await app.call("note", {"ref": "b"})
+    assert refused(view) == {
+        "scope": "server", "kind": "calls", "limit": 1, "resets_at": ENDS, "retry_after_s": 2800.0,
+    }  # fmt: skip
+    assert view.error is not None
+    assert "0 calls left" not in view.error.message
+
+
 async def test_two_servers_on_one_ledger_share_one_budget(open_: OpenApp, stage: Stage) -> None:
     apps = [await open_(more=THREE), await open_(more=THREE)]
     views = await asyncio.gather(*(apps[n % 2].call("note", {"ref": str(n)}) for n in range(16)))

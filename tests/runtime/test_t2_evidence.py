@@ -62,6 +62,29 @@ async def test_a_second_settlement_of_the_same_attempt_changes_nothing(bench: Be
     assert again.row == first.row
 
 
+@pytest.mark.parametrize("knows", [True, False])
+async def test_a_row_that_was_changed_since_its_t1_is_settled_as_it_is_now(bench: Bench, *, knows: bool) -> None:
+    row = await bench.dispatched()
+    asked = await bench.record(lambda: request_cancel(row.call_id, "me", "enough", bench.clock.now()))
+    assert asked is not None
+    done = await bench.settled(row, SUCCESS, known=row if knows else None)
+    assert isinstance(done, Settled)
+    assert (done.row.state, done.row.outcome, done.row.revision) == ("settled", "success", asked.revision + 1)
+    assert done.row.cancel_reason == "enough"
+    assert await bench.row_of(row.call_id) == done.row
+    assert await types(bench, row) == ["dispatched", "cancel_requested", "settled"]
+
+
+async def test_a_settlement_whose_answer_was_lost_changes_nothing_when_it_is_tried_again(bench: Bench) -> None:
+    row = await bench.dispatched()
+    said = replace(SUCCESS, at=bench.clock.now())
+    first = await bench.record(lambda: settle(row.call_id, 1, said, known=row))
+    again = await bench.record(lambda: settle(row.call_id, 1, said, known=row))
+    assert isinstance(again, Settled)
+    assert again.row == first.row
+    assert await types(bench, row) == ["dispatched", "settled"]
+
+
 async def test_a_lost_attempt_settled_late_is_answered_by_that(bench: Bench) -> None:
     sent, _ = await lost_by_another(bench)
     assert isinstance(await bench.settled(sent, SUCCESS), Superseded)

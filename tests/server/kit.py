@@ -23,7 +23,7 @@ from counterfoil.registry.request import CallRequest
 from counterfoil.registry.strict_json import Bounds
 from counterfoil.registry.vocabulary import Effect
 from counterfoil.server.mcp import Surface
-from counterfoil.server.surface import Asked, Place
+from counterfoil.server.surface import Asked
 
 CANARY = "canary-77e1"
 CALL_VIEW: JsonObject = {
@@ -185,13 +185,8 @@ class Catalogue:
         }
         return [contract(name, outputs.get(name)) for name in reversed(self.names) if principal.holds(name)]
 
-    def place(self, principal: Principal, name: str) -> Place:
-        if name in {"absent", "foreign"}:
-            return Place.UNKNOWN
-        return Place.LISTED if name in self.names and principal.holds(name) else Place.UNLISTED
-
     def card(self, principal: Principal, name: str) -> JsonObject | None:
-        return {"name": name} if self.place(principal, name) is not Place.UNKNOWN else None
+        return None if name in {"absent", "foreign"} else {"name": name}
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ async def test_at_debug_no_log_has_a_token_or_an_argument(tmp_path: Path) -> Non
             call = {"name": "kit_echo", "arguments": {"value": CANARY}}
             for body, headers in (modern("tools/call", 2, **call), legacy("tools/call", 2, session, **call)):
                 assert CANARY in (await http.post(there.url, content=body, headers=headers)).text
-            for body in (f'{{"{CANARY}":', f'{{"jsonrpc":"2.0","id":1,"method":"{CANARY}","params":{{}}}}'):
-                await http.post(f"{there.url}?token={there.token}", content=body.encode(), headers=headers)
+            for text in (f'{{"{CANARY}":', f'{{"jsonrpc":"2.0","id":1,"method":"{CANARY}","params":{{}}}}'):
+                await http.post(f"{there.url}?token={there.token}", content=text.encode(), headers=headers)
         async with there.http("") as http:
             assert (await http.get(f"{there.url}?token={there.token}&access_token={there.token}")).status_code == 401
         said = (shop.folder / "http.log").read_text()

@@ -132,7 +132,7 @@ async def test_a_direct_call_carries_digest_key_and_who_asks(desk: kit.Desk, mod
         await within(client.call_tool("echo", {}))
     gate, echo = desk.requests[-2:]
     assert (gate.schema_digest, gate.idempotency_key, gate.needs_digest) == ("01234567", "k1", True)
-    assert (echo.schema_digest, echo.idempotency_key, echo.needs_digest) == (None, None, False)
+    assert (echo.schema_digest, echo.idempotency_key, echo.needs_digest) == (None, None, True)
     assert gate.principal == kit.ME
     assert gate.principal.claimed == {"name": "desk-app", "version": "9"}
 

@@ -17,6 +17,7 @@ from ..app import App, open_app
 from ..serve import surface_of
 from ..surface.answers import CALL_META
 from .rounds import Sample, at_once
+from .tools import READ
 
 CONFIG: Final = "counterfoil.toml"
 LEDGER: Final = "bench.db"
@@ -57,7 +58,9 @@ async def governed(path: Path) -> AsyncGenerator[tuple[App, Caller]]:
     """Our server on this folder, in this process, and a client of it."""
     async with open_app(path / CONFIG, role="serve") as app, Client(surface_of(app).server) as client:
 
-        async def written(result: CallToolResult) -> None:
+        async def written(tool: str, result: CallToolResult) -> None:
+            if tool == READ:  # what a read answers need not be known to have arrived
+                return
             call_id = (result.meta or {})[CALL_META]["call_id"]
             await app.runtime.delivered([call_id], app.local)
 
@@ -77,7 +80,7 @@ class Caller:
     `written` is told of each answer, as a transport tells the runtime what it has written.
     """
 
-    def __init__(self, client: Client, written: Callable[[CallToolResult], Awaitable[None]] | None = None) -> None:
+    def __init__(self, client: Client, written: Callable[[str, CallToolResult], Awaitable[None]] | None = None) -> None:
         self._client = client
         self._written = written
         self._calls = 0
@@ -94,7 +97,7 @@ class Caller:
             if result.is_error:
                 raise RuntimeError(f"{tool}: expected its output, got {result.structured_content}")
             if self._written is not None:
-                await self._written(result)
+                await self._written(tool, result)
 
         return await at_once(call, concurrency, count)
 

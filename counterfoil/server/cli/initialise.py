@@ -73,9 +73,13 @@ def _starter(name: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    """In full beside the old file, and only then in its place: a full disk costs nobody what was there."""
+    beside = path.with_name(f".{path.name}.new")
     try:
-        path.write_text(text, encoding="utf-8")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
     except OSError as error:
+        beside.unlink(missing_ok=True)
         raise usage(f"cannot write {path} here: {error.strerror or error}") from error
 
 

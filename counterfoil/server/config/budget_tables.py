@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from ...registry.budgets import RuleLimit
-from .kinds import Pointer, Seconds
+from .kinds import Pointer, Window
 from .table import Table
 
 Most = Annotated[int, Field(ge=0, le=10**15)]
@@ -38,7 +38,7 @@ class RunBudgetTable(Table):
 class BudgetTable(Table):
     """What all calls of one scope may use in each window. Absent: unlimited. 0: none."""
 
-    window_s: Seconds
+    window_s: Window
     """The length of a window, in seconds; windows begin at its multiples since 1970, in UTC."""
     calls: Most | None = None
     """Calls, each counted once whatever its attempts."""
@@ -78,7 +78,7 @@ class LimitTable(Table):
 
     per: Literal["subject", "tenant", "server"] = "subject"
     """Whose calls are counted together."""
-    window_s: Seconds
+    window_s: Window
     """The length of a window, in seconds; windows begin at its multiples since 1970, in UTC."""
     calls: Most | None = None
     """How many calls."""

@@ -94,6 +94,7 @@ Predicate = Annotated[dict[str, Any], AfterValidator(_check_predicate)]
 
 WordOfEffect = Annotated[Effect, Field(strict=False)]
 
+Window = Annotated[float, Field(ge=1, le=315_360_000, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=315_360_000, allow_inf_nan=False)]
 Wait = Annotated[float, Field(ge=0, le=45, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]

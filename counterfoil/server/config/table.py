@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 class Table(BaseModel):
     """What every table has in common: nothing unknown, nothing converted, nothing changed later."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 def key_of(name: str, field: FieldInfo) -> str:

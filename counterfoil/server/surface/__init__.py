@@ -11,7 +11,6 @@ from .ports import Asked as Asked
 from .ports import BaseTool as BaseTool
 from .ports import Catalogue as Catalogue
 from .ports import Desk as Desk
-from .ports import Place as Place
 from .ports import View as View
 from .progress import Progress as Progress
 from .resources import Resources as Resources

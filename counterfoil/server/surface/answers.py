@@ -5,31 +5,27 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from typing import Final
-
-from mcp.types import CallToolResult, TextContent
+from typing import Any, Final, TypeAlias
 
 from ...canonical import JsonObject, JsonValue
 from ...registry.vocabulary import REFUSALS, ErrorCode
 
+WireResult: TypeAlias = dict[str, Any]
+"""A `CallToolResult` as the wire has it: the SDK checks what it is given in this form, and only once."""
 CALL_META: Final = "counterfoil/call"
 _written = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _log = logging.getLogger(__name__)
 
 
-def result(body: JsonObject, *, is_error: bool, call: JsonObject | None = None) -> CallToolResult:
+def result(body: JsonObject, *, is_error: bool, call: JsonObject | None = None) -> WireResult:
     """One result. `call` is the call view, where the body is the tool's own output.
 
     Raises:
         ValueError: the body is not strict JSON.
     """
-    text = _written(body)
-    return CallToolResult(
-        content=[TextContent(text=text)],
-        structured_content=body,
-        is_error=is_error,
-        _meta=None if call is None else {CALL_META: call},
-    )
+    content = [{"type": "text", "text": _written(body)}]
+    shown: WireResult = {"resultType": "complete", "content": content, "structuredContent": body, "isError": is_error}
+    return shown if call is None else {**shown, "_meta": {CALL_META: call}}
 
 
 def own_output(view: JsonObject) -> JsonObject | None:

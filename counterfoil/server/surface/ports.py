@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Protocol
 
 from ...canonical import JsonObject, JsonValue
@@ -115,23 +114,11 @@ class Desk(Protocol):
         ...
 
 
-class Place(StrEnum):
-    """What a name is to a principal."""
-
-    LISTED = "listed"  # in its tools/list: its schema was seen
-    UNLISTED = "unlisted"  # callable, or refused with a reason
-    UNKNOWN = "unknown"  # no tool, hidden, or another tenant's
-
-
 class Catalogue(Protocol):
     """The registered tools, as one principal sees them. No lookup here grows with their number."""
 
     def listed(self, principal: Principal) -> Sequence[Contract]:
         """What its tools/list shows beside the base tools; the same for the same scopes."""
-        ...
-
-    def place(self, principal: Principal, name: str) -> Place:
-        """What a name is to it."""
         ...
 
     def card(self, principal: Principal, name: str) -> JsonObject | None:
