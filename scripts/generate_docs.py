@@ -138,6 +138,9 @@ def configuration() -> str | None:
         "Every key of `counterfoil.toml`. `[]` stands for each entry of a list, `NAME` for a name of yours.",
         "Unknown keys and bad values stop the start, with the line and the nearest valid name.",
         "",
+        "`SIGHUP` has a server read the file again: see [how to serve over HTTP](../how-to/serve-over-http.md).",
+        f"A change of these needs a restart: {_stays()}.",
+        "",
         "| key | takes | default | meaning |",
         "|---|---|---|---|",
     ]
@@ -145,6 +148,13 @@ def configuration() -> str | None:
         default = "required" if key.default is None else f"`{key.default}`" if key.default else ""
         lines.append(f"| `{key.path}` | {_cell(key.type)} | {_cell(default)} | {_cell(key.description)} |")
     return "\n".join([*lines, ""])
+
+
+def _stays() -> str:
+    """The keys that a running server never takes up."""
+    stays: Any = importlib.import_module(f"{CONFIG.rpartition('.')[0]}.rereading").STAYS
+    keys = [f"`{table}.{field}`" for table, fields in stays.items() for field in fields]
+    return ", ".join([*keys, "`auth.mode`", "`principals.local.subject`", "`principals.local.tenant`"])
 
 
 def _cell(text: str) -> str:

@@ -124,6 +124,10 @@ class Catalogue:
             return None
         return versions[next(reversed(versions))] if version is None else versions.get(version)
 
+    def entries(self) -> list[Entry]:
+        """Every version of every tool, those of one tool in the order in which they came."""
+        return [entry for versions in self._versions.values() for entry in versions.values()]
+
     def names(self) -> list[str]:
         """All names, sorted, those of probes and compensations included."""
         return sorted(self._versions)

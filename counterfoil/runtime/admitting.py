@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..ledger.redact import hide_values, redact_text
 from ..registry.arguments import Arguments, InvalidArgumentsError
@@ -20,6 +21,9 @@ from .case import Admitted
 from .refusal import RefusedError, refuse, refuse_arguments
 from .views import Next
 
+if TYPE_CHECKING:
+    from .parts import Parts
+
 SERVER_AUTHORITY = Decision(
     Verdict.ALLOW, Assurance.NONE, "server:probe", "A probe asks under the server's own authority."
 )
@@ -34,6 +38,11 @@ class Admission:
     policy: Policy
     mac: Callable[[str, bytes], str]
     everything_listed: bool = False
+
+    @classmethod
+    def of(cls, parts: Parts) -> Admission:
+        """The rules of now."""
+        return cls(parts.catalogue, parts.policy, parts.ledger.mac, parts.settings.everything_listed)
 
     def admit(self, request: CallRequest) -> Admitted:
         """What may be done about a request; the policy's verdict is part of the answer.
@@ -70,13 +79,13 @@ class Admission:
         problems = () if probe else entry.adapter.problems(arguments.value, request.if_version)
         if problems:
             unsendable = _unsendable(entry.contract, arguments, problems)
-            return Admitted(entry.contract, entry.adapter, arguments, NOT_ASKED, (), unsendable=unsendable)
+            return Admitted(entry.contract, entry.adapter, arguments, NOT_ASKED, (), self.policy, unsendable=unsendable)
         decision = SERVER_AUTHORITY if probe else self.policy.decide(entry.contract, arguments.value, request.principal)
         try:
             resources = self._resources(entry.contract, arguments.value)
         except ContractError as error:
             raise refuse_arguments("", "arguments that name what the call holds", f"others ({error})") from error
-        return Admitted(entry.contract, entry.adapter, arguments, decision, resources)
+        return Admitted(entry.contract, entry.adapter, arguments, decision, resources, self.policy)
 
     def _resources(self, contract: Contract, arguments: JsonObject) -> tuple[str, ...]:
         """The keys that are held and written down; one that tells a secret is its keyed digest, the same each time."""

@@ -30,13 +30,25 @@ class Capacity:
     """The semaphores of one process, made when a tool is first called."""
 
     def __init__(self, pools: Mapping[str, Pool], threads: int) -> None:
-        self._pools = {
-            name: asyncio.Semaphore(pool.concurrency) for name, pool in pools.items() if pool.concurrency is not None
-        }
-        self._pool_rates = {name: RateState(pool.rate) for name, pool in pools.items() if pool.rate is not None}
+        self._stated: dict[str, Pool] = {}
+        self._pools: dict[str, asyncio.Semaphore] = {}
+        self._pool_rates: dict[str, RateState] = {}
+        self.replace(pools)
         self._tool_rates: dict[tuple[str, Rate], RateState] = {}
         self._threads = asyncio.Semaphore(threads)
         self._tools: dict[tuple[str, int], asyncio.Semaphore] = {}
+
+    def replace(self, pools: Mapping[str, Pool]) -> None:
+        """Other pools from now on. One that stays as it was goes on counting; a changed one begins anew."""
+        for name in {name for name, pool in self._stated.items() if pools.get(name) != pool}:
+            self._pools.pop(name, None)
+            self._pool_rates.pop(name, None)
+        for name, pool in pools.items():
+            if pool.concurrency is not None and name not in self._pools:
+                self._pools[name] = asyncio.Semaphore(pool.concurrency)
+            if pool.rate is not None and name not in self._pool_rates:
+                self._pool_rates[name] = RateState(pool.rate)
+        self._stated = dict(pools)
 
     def full(self, contract: Contract, *, blocking: bool) -> bool:
         """True if an attempt would have to wait."""

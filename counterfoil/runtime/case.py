@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..registry.adapter import Adapter, ProgressSink
     from ..registry.arguments import Arguments
     from ..registry.budgets import LimitState
-    from ..registry.policy import Decision
+    from ..registry.policy import Decision, Policy
     from ..registry.principal import Principal
     from ..registry.request import CallRequest
     from .attempt import Running
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 class Admitted:
     """What steps 1 to 5 of the path established about a request.
 
-    `limits` is how the limits that count it stand, `beyond` the rules that match because theirs is exceeded.
-    `unsendable` says why nothing but the answer of a call that was already made with these arguments can be given.
+    `policy` is what decided. `limits` is how the limits that count it stand, `beyond` the rules that match because
+    theirs is exceeded. `unsendable` says why nothing but the answer of a call that was already made with these
+    arguments can be given.
     """
 
     contract: Contract
@@ -35,6 +36,7 @@ class Admitted:
     arguments: Arguments
     decision: Decision
     resources: tuple[str, ...]
+    policy: Policy
     limits: tuple[LimitState, ...] = ()
     beyond: frozenset[str] = frozenset()
     unsendable: RefusedError | None = None

@@ -34,7 +34,7 @@ class Parts:
 
     `crossed` are those of them whose adapter was called and whose outcome is not recorded yet. `handlers` run, also
     those that were given up. `chance` gives random numbers from 0 to 1. `deliveries` wait for the next fact that
-    carries them along.
+    carries them along. Policy, settings, budgets and pools are replaced whole when a configuration is read again.
     """
 
     catalogue: Catalogue

@@ -35,7 +35,15 @@ from .parts import Parts
 from .proposing import Proposer
 from .refusal import Reason, RefusedError, refuse
 from .retry import Again, next_attempt
-from .sending import IsDuplicateError, LimitReachedError, MovedOnError, NeedsProposalError, Sender, cannot_record
+from .sending import (
+    IsDuplicateError,
+    LimitReachedError,
+    MovedOnError,
+    NeedsProposalError,
+    RulesChangedError,
+    Sender,
+    cannot_record,
+)
 from .settlement import Result
 from .viewing import Viewer, refused_view
 from .views import CallView
@@ -57,24 +65,28 @@ class CallPath:
         self._carrier = carrier
         self._join = join
         self._proposer = proposer
-        self._admission = Admission(parts.catalogue, parts.policy, parts.ledger.mac, parts.settings.everything_listed)
         self.recover: Recover | None = None
 
     async def fresh(self, case: Case) -> CallView:
         """A request that has no row yet."""
         request = case.request
         assert request is not None, "a fresh case has a request"
-        case.admitted = self._admission.admit(request)
+        case.admitted = Admission.of(self._parts).admit(request)
         try:
             await self._sender.require_sendable(case)
-            if self._parts.limits_calls:
-                await weigh(self._parts, case)
+            await self._weigh(case)
             if request.dry_run:
                 return dry_run(case)
             self._check_breaker(case)
             return await self._by_verdict(case)
         except IsDuplicateError as error:
             return await self._join(case, error)
+        except RulesChangedError:
+            return await (self.fresh(case) if case.row is None else self.resume(case))
+
+    async def _weigh(self, case: Case) -> None:
+        if self._parts.limits_calls:
+            await weigh(self._parts, case)
 
     async def _by_verdict(self, case: Case) -> CallView:
         known, parts = case.known, self._parts
@@ -121,6 +133,8 @@ class CallPath:
             return await self._send(case, digest)
         except LimitReachedError as error:
             return await self._decide_anew(case, error)
+        except RulesChangedError:
+            return await self.resume(case)
         except NeedsProposalError as error:
             return await self._proposer.propose_again(case, error.approval)
         except IsDuplicateError as error:
@@ -258,11 +272,10 @@ class CallPath:
             idempotency_key=row.key,
             if_version=row.if_version,
         )
-        case.admitted = self._admission.admit(request)
+        case.admitted = Admission.of(self._parts).admit(request)
         if case.admitted.unsendable is not None:
             raise case.admitted.unsendable
-        if self._parts.limits_calls:
-            await weigh(self._parts, case)
+        await self._weigh(case)
 
     async def refuse_row(self, case: Case, reason: Reason) -> CallView:
         """A call that has a row and may not be sent: the reason is recorded in it."""

@@ -19,8 +19,10 @@ from ..ledger.errors import CannotRecordError, DamagedChainError, LedgerError
 from ..ledger.recovering import attempt_again, claim
 from ..ledger.rows import ApprovalRow, CallRow
 from ..ledger.states import CallState
+from ..registry.budgets import Budgets
 from ..registry.contract import Contract
 from ..registry.limits import Actor
+from ..registry.policy import Policy
 from ..registry.principal import Principal
 from ..registry.request import NOBODY_WAITS, CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
@@ -38,6 +40,7 @@ from .reconciling import Reconciler
 from .refusal import Reason, RefusedError, refuse
 from .refusing import ENDS_ITSELF, NO_FAILURE, Refusals
 from .sending import CallerGoneError, IsDuplicateError, Sender
+from .settings import Settings
 from .sweeping import Doors, Sweeper
 from .tasks import Tasks, log_fault
 from .viewing import Viewer, refused_view
@@ -56,7 +59,7 @@ class Runtime(Desk):
         self._tasks = Tasks()
         self._closing = False
         self._grace_ends = 0.0
-        viewer = Viewer(parts.ledger, parts.settings)
+        viewer = Viewer(parts.ledger, lambda: parts.settings)
         self._carrier = Carrier(parts, self._tasks.spawn)
         sender = Sender(parts)
         self._proposer = Proposer(parts, viewer, sender)
@@ -85,6 +88,12 @@ class Runtime(Desk):
         """The tools whose handlers run on the event loop right now."""
         names = (task.get_name() for task in tuple(self._parts.handlers))
         return sorted({name.removeprefix(ON_THE_LOOP) for name in names if name.startswith(ON_THE_LOOP)})
+
+    def take(self, policy: Policy, settings: Settings, budgets: Budgets) -> None:
+        """Take other rules and numbers from now on; a call that was not sent yet is decided anew before it is."""
+        parts = self._parts
+        parts.policy, parts.settings, parts.budgets = policy, settings, budgets
+        parts.capacity.replace(settings.pools)
 
     def begin_stop(self, grace_s: float) -> None:
         """Refuse new calls from now on; those under way have this long, in seconds."""

@@ -84,6 +84,10 @@ class LimitReachedError(NotSentError):
         self.rule_id = rule_id
 
 
+class RulesChangedError(NotSentError):
+    """Since the decision the configuration was read again: it is to be made anew, under the policy of now."""
+
+
 class Sender:
     """Takes a case to its T1."""
 
@@ -178,6 +182,9 @@ class Sender:
         except BaseException:
             slot.release()
             raise
+        if known.policy is not self._parts.policy:
+            slot.release()
+            raise RulesChangedError
         return slot
 
     async def _t1(self, case: Case, digest: str | None) -> Dispatched | NotDispatched:

@@ -11,6 +11,8 @@ from ..ledger.states import CallState
 from .views import CallView, ErrorView, Next, Truncated, approval_part, error_of, evidence_of, next_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..ledger.rows import ApprovalRow, CallRow
     from ..ledger.store import Ledger
     from ..registry.vocabulary import JsonValue
@@ -24,7 +26,8 @@ PREVIEW_CHARACTERS = 2_000
 class Viewer:
     """Reads what a view needs beside the row."""
 
-    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+    def __init__(self, ledger: Ledger, settings: Callable[[], Settings]) -> None:
+        """`settings` are those of now."""
         self._ledger = ledger
         self._settings = settings
 
@@ -76,7 +79,7 @@ class Viewer:
         else:
             raw = await self._ledger.open_payload(row.output_payload)
             value = json.loads(raw)
-        if len(raw) <= self._settings.output_model_bytes:
+        if len(raw) <= self._settings().output_model_bytes:
             return value, None
         return None, cut(raw, row.output_payload)
 

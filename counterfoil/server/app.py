@@ -46,19 +46,26 @@ OPEN_WAIT_S: Final = 30.0
 OPEN_PAUSE_S: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tools:
-    """What a configuration offers, and to whom: nothing here runs or is recorded."""
+    """What a configuration offers, and to whom: nothing here runs or is recorded.
+
+    `config` and `local` are replaced whole when the configuration is read again.
+    """
 
     config: Configuration
     catalogue: Catalogue
-    policy: Policy
     shelf: Shelf
     local: Principal
     outbound: Outbound
 
+    @property
+    def policy(self) -> Policy:
+        """The rules of now."""
+        return self.shelf.policy
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class App(Tools):
     """One open application."""
 
@@ -103,7 +110,7 @@ def read_tools(config_path: Path | str, clock: Clock | None = None) -> Tools:
     outbound = _register(config, catalogue, clock or SystemClock())
     policy = policy_of(config)
     shelf = Shelf(catalogue, policy, config.server.visibility == "all", config.server.show_locked)
-    return Tools(config, catalogue, policy, shelf, local_principal(config), outbound)
+    return Tools(config, catalogue, shelf, local_principal(config), outbound)
 
 
 def _register(config: Configuration, catalogue: Catalogue, clock: Clock) -> Outbound:
@@ -152,7 +159,7 @@ async def open_app(
         runtime = Runtime(_parts(tools, ledger, time, serves=role != "cli"))
         await runtime.start(sweeps=role != "cli")
         try:
-            yield App(config, tools.catalogue, tools.policy, tools.shelf, tools.local, tools.outbound, ledger, runtime)
+            yield App(config, tools.catalogue, tools.shelf, tools.local, tools.outbound, ledger, runtime)
         finally:
             done = await runtime.stop(config.server.grace_s)
     finally:
@@ -228,12 +235,12 @@ def _keys(config: Configuration, references: tuple[str, ...], key: KeyPath) -> l
         raise ConfigError(config.path, [config.problem(key, str(error))]) from None
 
 
-def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts:
-    config = tools.config
+def settings_of(config: Configuration, *, serves: bool) -> Settings:
+    """The numbers of the runtime; `serves` where it takes up queued work of others."""
     pools = {
         name: Pool(pool.concurrency, read_rate(pool.rate) if pool.rate else None) for name, pool in config.pools.items()
     }
-    settings = Settings(
+    return Settings(
         duplicate_window_s=config.server.duplicate_window_s,
         lease_s=config.ledger.lease_s,
         reads_before=config.ledger.reads == "before",
@@ -249,6 +256,11 @@ def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts
         carries_on=serves,
         pools=pools,
     )
+
+
+def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts:
+    config = tools.config
+    settings = settings_of(config, serves=serves)
     return Parts(
         catalogue=tools.catalogue,
         policy=tools.policy,
@@ -256,7 +268,7 @@ def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts
         clock=clock,
         ids=RandomIds(),
         settings=settings,
-        capacity=Capacity(pools, config.limits.blocking_threads),
+        capacity=Capacity(settings.pools, config.limits.blocking_threads),
         breaker=Breaker(),
         chance=random.random,
         budgets=budgets_of(config.budgets),

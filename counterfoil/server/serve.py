@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,10 +22,10 @@ from ..registry.strict_json import Bounds
 from ..tools.base import base_tools, instructions
 from ..tools.base.schemas import CALL_VIEW
 from .app import App, open_app
-from .changes import Changes
 from .cli.serving import Options
 from .config import FILE_NAME, ConfigError, find, load
 from .mcp import Context, Surface
+from .reloading import keeping_current
 from .stdio import serve as serve_stdio
 from .stopping import Stop, leave
 from .surface.exchange import Exchange
@@ -61,7 +61,7 @@ async def _over_stdio(path: Path, wire: Wire) -> int:
     async with opened(path) as (app, stop, bounds):
         _greet(app, path, wire)
         surface = surface_of(app)
-        with closing(Changes(app.shelf, surface.announce_tools_changed)):
+        with keeping_current(app, stop, surface.announce_tools_changed):
             return await serve_stdio(surface, wire, stop, bounds)
 
 

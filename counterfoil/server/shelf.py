@@ -33,9 +33,12 @@ class Found:
     unmatched: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Shelf:
-    """One process's catalogue under its policy. `everything` lists all that a principal may call."""
+    """One process's catalogue under its policy, which is replaced whole when a configuration is read again.
+
+    `everything` lists all that a principal may call.
+    """
 
     catalogue: Catalogue
     policy: Policy

@@ -186,6 +186,21 @@ async def test_capacity_is_taken_in_order_and_given_back_once() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_pool_that_stays_as_it_was_goes_on_counting_and_a_changed_one_begins_anew() -> None:
+    capacity = Capacity({"p": Pool(1), "q": Pool(1, Rate(1, 10.0))}, threads=4)
+    same, other = contract(limits=Limits(pool="p")), contract(limits=Limits(pool="q"))
+    slots = [await capacity.slot(one, blocking=False) for one in (same, other)]
+    assert capacity.start(other, 0.0) == 0.0
+    capacity.replace({"p": Pool(1), "q": Pool(2, Rate(1, 5.0))})
+    assert [capacity.full(one, blocking=False) for one in (same, other)] == [True, False]
+    assert [capacity.start(other, 1.0), capacity.start(other, 2.0)] == [0.0, 4.0]
+    for slot in slots:
+        slot.release()
+    capacity.replace({})
+    assert not capacity.full(same, blocking=False)
+
+
+@pytest.mark.anyio
 async def test_a_wait_that_is_given_up_keeps_nothing() -> None:
     capacity = Capacity({"p": Pool(1)}, threads=1)
     tool = contract(limits=Limits(pool="p", concurrency=1))

@@ -37,7 +37,7 @@ class Site:
 
 @asynccontextmanager
 async def site(
-    desk: kit.Desk, allowed_hosts: tuple[str, ...] = (), grace_s: float = 5.0, **more: Any
+    desk: kit.Desk, allowed_hosts: tuple[str, ...] = (), grace_s: float = 5.0, bounds: Bounds = BOUNDS, **more: Any
 ) -> AsyncGenerator[Site]:
     """Serve on a free port until the test ends."""
     surface = kit.surface(
@@ -46,7 +46,7 @@ async def site(
     listener, place = listen("127.0.0.1", 0, allowed_hosts)
     doorman = Doorman(tuple((hashlib.sha256(token.encode()).digest(), who) for token, who in TOKENS.items()))
     stop = Stop(grace_s)
-    serving = asyncio.create_task(serve(surface, listener, place, doorman, stop, BOUNDS))
+    serving = asyncio.create_task(serve(surface, listener, place, doorman, stop, bounds))
     try:
         yield Site(Web(place.url, "token-of-ann"), surface, stop, serving)
     finally:

@@ -56,7 +56,7 @@ def test_an_unusable_token_is_named_by_its_reference_and_never_shown(
     with pytest.raises(ConfigError) as caught:
         doorman_of(parse(TWO, tmp_path / "c.toml"), LOCAL, None)
     (problem,) = caught.value.problems
-    assert problem.key == "auth.tokens[1].token"
+    assert (problem.key, problem.line) == ("auth.tokens[1].token", 8)
     assert says in problem.message
     assert "first-token" not in str(caught.value)
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ..secrets import SecretError, resolve
 from . import render
-from .doors import configuration, with_tools
+from .doors import configuration, located, with_tools
 from .exits import CommandError, Exit
 from .invocation import Invocation
 from .ports import Tools
@@ -20,6 +20,7 @@ from .visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ...registry.policy_check import Finding, PolicyTest
     from ..config import Configuration
@@ -40,36 +41,54 @@ class Checked:
 
 def check(invocation: Invocation) -> int:
     """Check and report."""
-    path = configuration(invocation).path
-    checked = _checked(invocation)
+    path = located(invocation).absolute()
+    secrets = _secrets(path)
+    _require_readable(invocation, path, secrets)
+    checked = _checked(invocation, secrets)
     answer = {"ok": checked.ok, "config": str(path), "tools": checked.tools, "findings": checked.findings}
     Screen.of(invocation).answer(answer, _report(str(path), checked))
     return Exit.DONE if checked.ok else Exit.NO
 
 
-def _checked(invocation: Invocation) -> Checked:
+def _secrets(path: Path) -> list[Finding]:
+    from .check_secrets import secret_findings  # noqa: PLC0415 (only this command needs it)
+
+    return secret_findings(path)
+
+
+def _require_readable(invocation: Invocation, path: Path, secrets: list[Finding]) -> None:
+    """A file that cannot be read ends the command; what is known of its secrets is said all the same."""
     try:
-        return with_tools(invocation, _of_tools)
+        configuration(invocation)
+    except CommandError as error:
+        said = [error.message, *(f"{path}: {one.severity}: {one.text}" for one in secrets)]
+        raise CommandError(error.exit_code, error.code, "\n".join(said)) from error
+
+
+def _checked(invocation: Invocation, secrets: list[Finding]) -> Checked:
+    try:
+        return with_tools(invocation, lambda app: _of_tools(app, secrets))
     except CommandError as error:
         if error.code != "configuration":
             raise
         texts = error.message.splitlines()  # one for each problem, each with its place
-        return Checked([], [{"severity": "error", "rule_id": None, "text": text} for text in texts])
+        wrong = [{"severity": "error", "rule_id": None, "text": text} for text in texts]
+        return Checked([], wrong + [_shown(one, one.text) for one in secrets])
 
 
-def _of_tools(app: Tools) -> Checked:
+def _of_tools(app: Tools, secrets: list[Finding]) -> Checked:
     from ...registry.policy_check import Severity  # noqa: PLC0415 (only this command needs it)
     from ...registry.policy_check import check as check_policy  # noqa: PLC0415 (as above)
     from ..http_tools.findings import findings as of_described  # noqa: PLC0415 (as above)
 
     found = check_policy(app.policy, _tests(app), app.catalogue.contracts())
-    found = sorted(
-        [*found, *of_described(app.config), *_of_tokens(app.config)], key=lambda one: list(Severity).index(one.severity)
-    )
-    return Checked(
-        summaries(app),
-        [{"severity": str(one.severity), "rule_id": one.rule_id, "text": _placed(app, one)} for one in found],
-    )
+    found = [*found, *of_described(app.config), *_of_tokens(app.config), *secrets]
+    found = sorted(found, key=lambda one: list(Severity).index(one.severity))
+    return Checked(summaries(app), [_shown(one, _placed(app, one)) for one in found])
+
+
+def _shown(finding: Finding, text: str) -> dict[str, Any]:
+    return {"severity": str(finding.severity), "rule_id": finding.rule_id, "text": text}
 
 
 def _placed(app: Tools, finding: Finding) -> str:

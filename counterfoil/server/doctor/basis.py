@@ -32,7 +32,11 @@ class Basis:
     @property
     def secrets(self) -> list[str]:
         """Every secret reference in it, whichever table it stands in."""
-        tables = (value for name, value in self.document.items() if name not in _NO_SECRETS_IN)
+        return self.secrets_outside()
+
+    def secrets_outside(self, *others: str) -> list[str]:
+        """Every secret reference that stands in none of these tables."""
+        tables = (value for name, value in self.document.items() if name not in _NO_SECRETS_IN.union(others))
         return list(dict.fromkeys(text for table in tables for text in _texts(table) if _SECRET.fullmatch(text)))
 
 

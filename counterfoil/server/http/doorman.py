@@ -26,9 +26,12 @@ _LONGEST: Final = 8_192
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Doorman:
-    """Knows principals by their tokens; `anybody` is who speaks where no token is asked for."""
+    """Knows principals by their tokens; `anybody` is who speaks where no token is asked for.
+
+    What it knows is replaced whole when the configuration is read again.
+    """
 
     known: tuple[tuple[bytes, Principal], ...]
     anybody: Principal | None = None
@@ -48,6 +51,17 @@ class Doorman:
                 who = principal
         return who
 
+    def present(self, principal: Principal) -> Principal | None:
+        """What somebody who was let in once is now; None for whoever has no token any more."""
+        identity = (principal.tenant, principal.subject, principal.client)
+        known = [who for _, who in self.known] if self.anybody is None else [self.anybody]
+        same = [who for who in known if (who.tenant, who.subject, who.client) == identity]
+        return principal if principal in same else next(iter(same), None)
+
+    def take(self, other: Doorman) -> None:
+        """Know what another one knows, from the next request on."""
+        self.known, self.anybody = other.known, other.anybody
+
 
 def doorman_of(config: Configuration, local: Principal, made: str | None) -> Doorman:
     """The doorman of a configuration; `made` is the token of this start, where it is needed.
@@ -58,24 +72,26 @@ def doorman_of(config: Configuration, local: Principal, made: str | None) -> Doo
     if config.auth.mode == "none":
         if config.server.allowed_hosts:
             said = "public names need tokens: with auth.mode 'none' whoever comes by them would be principals.local"
-            raise ConfigError(config.path, [Problem("server", "server.allowed_hosts", None, said)])
+            raise ConfigError(config.path, [config.problem(("server", "allowed_hosts"), said)])
         return Doorman((), local)
     if config.auth.mode is None:
         return Doorman(((_digest(made or ""), local),))
     known: dict[bytes, Principal] = {}
     problems: list[Problem] = []
     for index, entry in enumerate(config.auth.tokens):
-        place = ("auth.tokens", f"auth.tokens[{index}].token", None)
+        place = ("auth", "tokens", index, "token")
         try:
             value = resolve(entry.token, config.path.parent).reveal()
         except SecretError as error:
-            problems.append(Problem(*place, str(error)))
+            problems.append(config.problem(place, str(error)))
             continue
         digest = _digest(value)
         if not _SENDABLE.fullmatch(value):
-            problems.append(Problem(*place, f"{entry.token}: expected visible ASCII, which a header can carry"))
+            problems.append(config.problem(place, f"{entry.token}: expected visible ASCII, which a header can carry"))
         elif digest in known:
-            problems.append(Problem(*place, f"{entry.token}: another entry has the same token; give each its own"))
+            problems.append(
+                config.problem(place, f"{entry.token}: another entry has the same token; give each its own")
+            )
         known[digest] = Principal(entry.tenant, entry.subject, entry.client, frozenset(entry.scopes))
     if problems:
         raise ConfigError(config.path, problems)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from socket import socket
 
+from ...registry.principal import Principal
 from ..app import App
-from ..changes import Changes
+from ..changes import Present
+from ..config import Configuration
+from ..reloading import keeping_current
 from ..serve import count_of, opened, surface_of
 from .doorman import doorman_of, token_file
 from .edge import exchange_of
@@ -25,10 +29,17 @@ async def serve_http(config: Path, listener: socket, place: Place) -> int:
     """
     async with opened(config) as (app, stop, bounds):
         surface = surface_of(app, exchange_of)
-        with token_file(app.config, place.port) as made, closing(Changes(app.shelf, surface.announce_tools_changed)):
-            doorman = doorman_of(app.config, app.local, made[1] if made else None)
-            _greet(app, place, made[0] if made else None)
-            return await serve(surface, listener, place, doorman, stop, bounds)
+        with token_file(app.config, place.port) as made:
+            token = made[1] if made else None
+            doorman = doorman_of(app.config, app.local, token)
+
+            def identify(config: Configuration, local: Principal) -> tuple[Present, Callable[[], None]]:
+                fresh = doorman_of(config, local, token)
+                return fresh.present, partial(doorman.take, fresh)
+
+            with keeping_current(app, stop, surface.announce_tools_changed, identify):
+                _greet(app, place, made[0] if made else None)
+                return await serve(surface, listener, place, doorman, stop, bounds)
 
 
 def _greet(app: App, place: Place, token: Path | None) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ...registry.filling import holes
+from ...registry.filling import TemplateError, holes
 from ...registry.policy_check import Finding, Severity
 from ...registry.vocabulary import Effect, Idempotency
 from ...secret_names import is_secret_name
 from ..config import Configuration
 from ..config.errors import KeyPath
-from ..config.tool_tables import RequestTable, ToolTable
+from ..config.tool_tables import ToolTable
 from .keys import is_reference, names_call, sends_key
 from .making import probe_of, tool_of
 
@@ -30,7 +30,7 @@ _BARE: Final = (
     "a destructive tool without probe, key or compensation: a lost answer can be settled by a person alone, and "
     "nothing here can undo its effect"
 )
-_LITERAL: Final = (
+LITERAL: Final = (
     "a literal in a header of this name looks like a secret written down; put it in the environment or a file and "
     "write env:NAME or file:PATH"
 )
@@ -58,12 +58,11 @@ def _of_tool(table: ToolTable) -> Iterator[Said]:
         yield Severity.WARNING, ("settle_s",), _NOBODY_ASKS
     if table.effect is Effect.DESTRUCTIVE and table.probe is None and table.compensation is None and not keyed:
         yield Severity.NOTE, (), _BARE
-    for below, request in (("http", table.http), ("probe", table.probe), ("compensation", table.compensation)):
-        if request is not None:
-            yield from _literals(below, request)
 
 
-def _literals(below: str, request: RequestTable) -> Iterator[Said]:
-    for name, text in request.headers.items():
-        if is_secret_name(name) and not is_reference(text) and not any(holes(text)):
-            yield Severity.NOTE, (below, "headers", name), _LITERAL
+def is_written_down(name: str, text: str) -> bool:
+    """Whether a header looks like a secret that stands in the file itself."""
+    try:
+        return is_secret_name(name) and not is_reference(text) and not any(holes(text))
+    except TemplateError:
+        return True

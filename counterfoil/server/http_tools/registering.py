@@ -15,6 +15,7 @@ from ...registry.contract import ContractError
 from ...registry.nearest import nearest
 from ...registry.schema import SchemaError
 from ...tools.errors import ToolDefinitionError
+from ...tools.http.hosts import Hosts
 from ...tools.http.outbound import Outbound
 from ...tools.http.probe import HttpProbeAdapter
 from ...tools.http.spec import HttpProbe
@@ -29,12 +30,17 @@ from .undoing import Shape, Undoing
 Secret: TypeAlias = Callable[[str], str]
 
 
-def register_http_tools(config: Configuration, catalogue: Catalogue, outbound: Outbound) -> list[Problem]:
-    """Register every described tool that is right by itself, and tell what is wrong with the others."""
+def register_http_tools(
+    config: Configuration, catalogue: Catalogue, outbound: Outbound, hosts: Hosts | None = None
+) -> list[Problem]:
+    """Register every described tool that is right by itself, and tell what is wrong with the others.
+
+    `hosts` are those that may be reached, where the client is still to hear of them.
+    """
     problems: list[Problem] = []
     secret = secrets_of(config)
     for name, table in config.tools.items():
-        found = check_tool(config, name, table, outbound.hosts)
+        found = check_tool(config, name, table, hosts or outbound.hosts)
         if not found:
             try:
                 for made in made_of(name, table):

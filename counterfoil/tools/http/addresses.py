@@ -25,7 +25,7 @@ class Addresses:
     """The addresses of hosts, each checked."""
 
     def __init__(self, hosts: Hosts, resolve: Resolver | None = None) -> None:
-        self._hosts = hosts
+        self.hosts = hosts
         self._resolve = resolve or resolved
 
     async def of(self, host: str, port: int) -> list[str]:
@@ -36,7 +36,7 @@ class Addresses:
         """
         named = address_of(host)
         if named is not None:
-            if not self._hosts.names_address(host, port):
+            if not self.hosts.names_address(host, port):
                 raise AddressError(f"the address {host} is not in allow_hosts with port {port}")
             return [host]
         try:

@@ -128,6 +128,11 @@ class Outbound:
         self._pools: dict[bool, httpcore2.AsyncConnectionPool] = {}
         self._starting = asyncio.Lock()
 
+    def allow(self, hosts: Hosts, body_bytes: int) -> None:
+        """Reach other hosts from the next request on, redirects included, and read bodies of this size."""
+        self.hosts = self._addresses.hosts = hosts
+        self.body_bytes = body_bytes
+
     async def start(self) -> None:
         """Load the library and the certificates of the system, off the loop; at the first call only."""
         async with self._starting:
