@@ -220,8 +220,6 @@ def test_no_message_repeats_a_header(tmp_path: Path, headers: str) -> None:
         (tool(after=PROBE + "query = { key = '{call.action_id}' }\n" + GOOD), "warning", "can find no call"),
         (tool("settle_s = 5"), "warning", "nothing asks"),
         (tool(effect="destructive"), "note", "without probe, key or compensation"),
-        (tool(http="headers = { Authorization = 'Bearer hunter2' }"), "note", "write env:NAME or file:PATH"),
-        (tool(http="headers = { X-Api-Key = 'hunter2' }"), "note", "write env:NAME or file:PATH"),
     ],
 )
 def test_what_deserves_a_look_is_found_and_does_not_stop_a_start(
