@@ -224,7 +224,9 @@ async def test_close_stores_what_waits_and_refuses_what_comes_later(
 async def test_a_writer_that_dies_fails_what_waits_and_what_comes(
     path: Path, lock: Callable[[], sqlite3.Connection]
 ) -> None:
+    others = set(threading.enumerate())
     writer = await Writer.open(path, lambda: connect(path), WriterOptions(busy_s=20))
+    its_own = [thread for thread in set(threading.enumerate()) - others if thread.name == "counterfoil-ledger-writer"]
     held = lock()
     async with asyncio.timeout(30):
         tasks = [asyncio.create_task(writer.record(lambda: put("before")))]
@@ -236,6 +238,9 @@ async def test_a_writer_that_dies_fails_what_waits_and_what_comes(
         with pytest.raises(CannotRecordError) as raised:
             await writer.record(lambda: put("late"))
         await writer.close()
+        for thread in its_own:  # it tells of its death after it is done, which must not fall into the next test
+            await asyncio.to_thread(thread.join, 20)
+    assert len(its_own) == 1
     assert {answer.reason for answer in answers if isinstance(answer, CannotRecordError)} == {Reason.WRITER_DEAD}
     assert all(isinstance(answer, CannotRecordError) for answer in answers)
     assert raised.value.reason is Reason.WRITER_DEAD
