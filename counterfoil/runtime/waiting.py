@@ -59,10 +59,6 @@ class WaitingRoom:
         """True if nobody who came earlier waits for one of these keys in a way that excludes this waiter."""
         return all(self._clear(key, place, shared=shared) for key, shared in place.keys)
 
-    def crowded(self, tenant: str, keys: Sequence[str]) -> bool:
-        """True if somebody waits for one of these keys already."""
-        return any(f"{tenant}\0{key.removeprefix(SHARED)}" in self._queues for key in keys)
-
     def released(self, tenant: str, keys: Sequence[str]) -> None:
         """A call of this process let go of these keys."""
         self._wake([f"{tenant}\0{key.removeprefix(SHARED)}" for key in keys])

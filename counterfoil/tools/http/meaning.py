@@ -91,8 +91,8 @@ def evidence_of(wanted: Mapping[str, str], body: JsonValue, headers: Mapping[str
 
 def at(body: JsonValue, place: str) -> JsonValue:
     """What a pointer names, or None."""
-    _, value = look_up(body, parse_pointer(place))
-    return value if _ else None
+    found, value = look_up(body, parse_pointer(place))
+    return value if found else None
 
 
 def said(reply: Reply) -> str:
