@@ -91,8 +91,10 @@ def _difference(before: Sequence[Entry], after: Sequence[Entry]) -> tuple[frozen
 def _are_same(one: Entry, other: Entry) -> bool:
     if not isinstance(one.adapter, HttpAdapter | HttpProbeAdapter):
         return False
-    spec = getattr(other.adapter, "spec", None)
-    return one.contract == other.contract and one.adapter.spec == spec
+    if not isinstance(other.adapter, HttpAdapter | HttpProbeAdapter):
+        return False
+    hands, others = one.adapter, other.adapter
+    return one.contract == other.contract and (hands.spec, hands.family) == (others.spec, others.family)
 
 
 def _with_old_contract(old: Entry | None, new: Entry) -> Entry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -116,3 +117,21 @@ async def test_connections_are_closed_with_the_application(config: Path, far: Fa
         outbound = app.outbound
         assert outbound._pools  # pyright: ignore[reportPrivateUsage] (no door is made for tests alone)
     assert not outbound._pools  # pyright: ignore[reportPrivateUsage] (as above)
+
+
+async def test_what_a_tool_has_sent_as_its_secret_is_hidden_where_its_probe_is_told_it(
+    config: Path, far: FarSide
+) -> None:
+    text = config.read_text().replace("json = { amount", 'headers = { Authorization = "file:token" }\njson = { amount')
+    config.write_text(text)
+    far.script("POST /orders/17/refunds", Answer(commit=True, then="drop"))
+    told = [{"state": "done", "sent_with": "Bearer relative-to-the-file", "token": "relative-to-the-file"}]
+    async with counterfoil.open(config) as app:
+        lost = await app.call("orders_refund", {"order_id": "17", "amount": 20})
+        assert lost.call_id is not None
+        far.script("GET /refunds", Answer(body=json.dumps(told), headers={"Content-Type": "application/json"}))
+        view = (await app.runtime.reconcile(app.local, call_id=lost.call_id)).wire()
+    assert (view["state"], view["outcome"]) == ("settled", "success")
+    assert isinstance(view["output"], dict)
+    assert view["output"].keys() == {"state", "sent_with", "token"}
+    assert "relative-to-the-file" not in str(view)

@@ -16,6 +16,7 @@ from ...registry.nearest import nearest
 from ...registry.schema import SchemaError
 from ...tools.errors import ToolDefinitionError
 from ...tools.http.hosts import Hosts
+from ...tools.http.message import references
 from ...tools.http.outbound import Outbound
 from ...tools.http.probe import HttpProbeAdapter
 from ...tools.http.spec import HttpProbe
@@ -43,8 +44,10 @@ def register_http_tools(
         found = check_tool(config, name, table, hosts or outbound.hosts)
         if not found:
             try:
-                for made in made_of(name, table):
-                    catalogue.register(made.contract, _adapter(made, outbound, secret))
+                parts = made_of(name, table)
+                family = sorted({reference for made in parts for reference in references(made.spec.request)})
+                for made in parts:
+                    catalogue.register(made.contract, _adapter(made, outbound, secret, family))
             except (ContractError, ToolDefinitionError, SchemaError) as error:
                 found = [config.problem(("tools", name), str(error))]
         problems += found
@@ -122,7 +125,7 @@ class _Between:
         return self.config.problem(("tools", self.name, *below), message, nearest)
 
 
-def _adapter(made: Made, outbound: Outbound, secret: Secret) -> Adapter:
+def _adapter(made: Made, outbound: Outbound, secret: Secret, family: list[str]) -> Adapter:
     if isinstance(made.spec, HttpProbe):
-        return HttpProbeAdapter(made.contract.name, made.spec, outbound, secret)
-    return HttpAdapter(made.contract.name, made.spec, outbound, secret, is_read=made.contract.is_read)
+        return HttpProbeAdapter(made.contract.name, made.spec, outbound, secret, family)
+    return HttpAdapter(made.contract.name, made.spec, outbound, secret, is_read=made.contract.is_read, family=family)

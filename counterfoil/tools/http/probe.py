@@ -24,16 +24,19 @@ from .spec import HttpProbe, Sign
 
 
 class HttpProbeAdapter:
-    """One HTTP probe behind the `Adapter` port.
+    """One HTTP probe behind the `Adapter` port. `family`: see `Sender`.
 
     Raises:
         PredicateError: a sign's pointer, operator or operand that cannot be right.
     """
 
-    def __init__(self, name: str, spec: HttpProbe, outbound: Outbound, secret: Reveal) -> None:
+    def __init__(
+        self, name: str, spec: HttpProbe, outbound: Outbound, secret: Reveal, family: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self.spec = spec
-        self._sender = Sender(spec.request, outbound, secret)
+        self.family = tuple(family)
+        self._sender = Sender(spec.request, outbound, secret, family)
         self._happened = Test.of(spec.happened)
         self._pending = Test.of(spec.pending)
         self._absent = Test.of(spec.absent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -48,12 +49,17 @@ class Made:
 
 
 class Sender:
-    """Sends one kind of request. `reveal` gives a reference's value, and may raise whatever says that it has none."""
+    """Sends one kind of request. `reveal` gives a reference's value, and may raise whatever says that it has none.
 
-    def __init__(self, request: Request, outbound: Outbound, reveal: Reveal) -> None:
+    `family` are the references of the tool that it belongs to, of its probe and its undoing: each of them may be
+    answered with what another one has sent, so the secrets of all are hidden.
+    """
+
+    def __init__(self, request: Request, outbound: Outbound, reveal: Reveal, family: Sequence[str] = ()) -> None:
         self.request = request
         self.outbound = outbound
         self._reveal = reveal
+        self._family = family
         self._needs_output = any(hole.root == "output" for hole in holes_of(request))
 
     async def ready(self) -> None:
@@ -91,6 +97,9 @@ class Sender:
             return texts[-1]
 
         message = message_of(self.request, values, reveal)
+        for reference in self._family:
+            with suppress(NotReadyError):  # what has no value now has sent nothing
+                texts.append(self._secret(reference))
         return Made(message, _hidden(texts))
 
     def _secret(self, reference: str) -> str:

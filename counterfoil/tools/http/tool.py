@@ -31,14 +31,24 @@ class HttpAdapter:
     """One HTTP tool behind the `Adapter` port.
 
     `secret` gives the value of a reference (`env:NAME`, `file:PATH`) at the moment of a call; what it raises means that
-    there is none.
+    there is none. `family`: see `Sender`.
     """
 
-    def __init__(self, name: str, spec: HttpTool, outbound: Outbound, secret: Reveal, *, is_read: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        spec: HttpTool,
+        outbound: Outbound,
+        secret: Reveal,
+        *,
+        is_read: bool,
+        family: Sequence[str] = (),
+    ) -> None:
         self.name = name
         self.spec = spec
+        self.family = tuple(family)
         self._is_read = is_read
-        self._sender = Sender(spec.request, outbound, secret)
+        self._sender = Sender(spec.request, outbound, secret, family)
 
     @property
     def hard_deadline(self) -> bool:
