@@ -135,7 +135,7 @@ class ReadyRule:
         return all(unsure if answer is None else answer for answer in answers)
 
     def would_hold(self, arguments: JsonObject, unknown: Collection[Sequence[str]]) -> bool | None:
-        """Whether it will match once the values at the places `unknown` are there; None if they, or its limit, decide."""
+        """Whether it will match once the values at the places `unknown` are there; None if they or its limit decide."""
         unsure = self.rule.verdict is not Verdict.ALLOW
         decided = True
         for condition in self.conditions:

@@ -35,9 +35,10 @@ class Spot:
             field = f"steps[{self.at}].{field}" if field else f"steps[{self.at}]"
         self.problems.add(self.step, field, code, message, self.at)
 
-    def invalid(self, field: str, wanted: str, got: JsonValue) -> None:
-        """Note a field that holds something else than it may."""
-        self.add(field, Code.INVALID_ARGUMENTS, f"{field}: expected {wanted}, got {described(got)}")
+    def invalid(self, field: str, wanted: str, got: JsonValue, *, hidden: bool = False) -> None:
+        """Note a field that holds something else than it may; `hidden` tells of the kind alone."""
+        told = f"expected {wanted}, got {described(got, hidden=hidden)}"
+        self.add(field, Code.INVALID_ARGUMENTS, f"{field}: {told}" if field else told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +128,12 @@ class Fields:
         return None
 
     def object(self, name: str) -> JsonObject | None:
-        """An object."""
+        """An object; what stands in its place may be the text of one, with secrets in it."""
         value = self.table.get(name)
         if value is None or isinstance(value, dict):
             return value
-        self.invalid(name, "an object")
+        advice = "an object itself, not its text" if isinstance(value, str) else "an object"
+        self.spot.invalid(self.place(name), advice, value, hidden=True)
         return None
 
     def list(self, name: str) -> Sequence[JsonValue] | None:

@@ -6,18 +6,18 @@ be read, so that one mistake hides no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, Literal, cast
 
 from ...registry.budgets import MILLIONTHS, MOST, Kind
 from ...registry.vocabulary import Effect, JsonObject, JsonValue
+from .drafts import Draft, DraftPlan
 from .fields import Fields, Spot
-from .model import Compensation, Needs, OnPlanFailure, OnStepFailure, RetryLimit, Undo
+from .model import Needs, OnPlanFailure, OnStepFailure, RetryLimit, Undo
 from .problems import Code, Problems
-from .references import ID, RESERVED, Reference, ReferenceSyntaxError, parse, whole
-from .values import joined, texts
+from .references import ID, RESERVED, ReferenceSyntaxError, parse, whole
+from .uses import find_uses
 
 PLAN_FIELDS: Final = (
     "goal", "steps", "input", "on_failure", "compensation", "max_parallel", "deadline_s", "budget", "allow",
@@ -46,59 +46,6 @@ class _Style(StrEnum):
     STRICT = "strict"
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """One reference: the field where it stands, as in `args.order_id`, and what it says."""
-
-    field: str
-    reference: Reference
-
-
-@dataclass(slots=True)
-class Draft:
-    """A step as far as it could be read; `uses` and `undo_uses` are its references, the latter of `compensate.args`."""
-
-    index: int
-    spot: Spot
-    id: str | None
-    tool: str | None = None
-    version: str | None = None
-    args: JsonObject = field(default_factory=dict[str, JsonValue])
-    depends_on: tuple[str, ...] = ()
-    needs: Needs = Needs.SUCCESS
-    save_as: str | None = None
-    for_each: JsonValue = None
-    when: JsonValue = None
-    if_version: str | None = None
-    timeout_s: float | None = None
-    retry: RetryLimit | None = None
-    on_failure: OnStepFailure = OnStepFailure.FAIL
-    compensate: Literal["default", "none"] | Undo | None = None
-    uses: list[Use] = field(default_factory=list[Use])
-    undo_uses: list[Use] = field(default_factory=list[Use])
-
-    @property
-    def named(self) -> str:
-        """How texts call it."""
-        return self.id if self.id is not None else f"steps[{self.index}]"
-
-
-@dataclass(slots=True)
-class DraftPlan:
-    """A plan as far as it could be read."""
-
-    spot: Spot
-    goal: str = ""
-    steps: list[Draft] = field(default_factory=list[Draft])
-    input: JsonObject = field(default_factory=dict[str, JsonValue])
-    on_failure: OnPlanFailure = OnPlanFailure.STOP
-    compensation: Compensation = "best_effort"
-    max_parallel: int | None = None
-    deadline_s: float | None = None
-    budget: JsonObject = field(default_factory=dict[str, JsonValue])
-    allow: JsonObject | None = None
-
-
 def read_plan(document: JsonObject, problems: Problems, most_steps: int) -> DraftPlan:
     """Read a bounded document; what is wrong goes to `problems`."""
     fields = Fields(Spot(problems), document)
@@ -108,7 +55,7 @@ def read_plan(document: JsonObject, problems: Problems, most_steps: int) -> Draf
         plan.goal = fields.text("goal", 2_000) or ""
     plan.input = fields.object("input") or {}
     plan.on_failure = fields.word("on_failure", OnPlanFailure) or OnPlanFailure.STOP
-    plan.compensation = cast("Compensation", (fields.word("compensation", _Style) or _Style.BEST_EFFORT).value)
+    plan.compensation = (fields.word("compensation", _Style) or _Style.BEST_EFFORT).value
     plan.max_parallel = fields.count("max_parallel", 1, MOST_ATTEMPTS)
     plan.deadline_s = fields.number("deadline_s", LONGEST_TIME_S, above_zero=True)
     plan.budget = _budget(fields)
@@ -168,7 +115,7 @@ def _steps(fields: Fields, most: int) -> Iterator[Draft]:
 def _step(table: JsonValue, index: int, problems: Problems) -> Draft:
     nameless = Spot(problems, None, index)
     if not isinstance(table, dict):
-        nameless.invalid("", "an object such as {id, tool, args}", table)
+        nameless.invalid("", "an object such as {id, tool, args}", table, hidden=True)
         return Draft(index, nameless, None)
     step_id = _id(Fields(nameless, table), "id")
     if table.get("id") is None:
@@ -190,7 +137,7 @@ def _step(table: JsonValue, index: int, problems: Problems) -> Draft:
     draft.retry = _retry(fields)
     draft.on_failure = fields.word("on_failure", OnStepFailure) or OnStepFailure.FAIL
     draft.compensate = _compensate(fields)
-    _find_uses(draft)
+    find_uses(draft)
     return draft
 
 
@@ -234,7 +181,8 @@ def _when(fields: Fields) -> JsonValue:
     if not operators:
         told = f"when: it compares with nothing; add one of {', '.join(OPERATORS)}"
         fields.spot.add("when", Code.INVALID_ARGUMENTS, told)
-    return value if all([_operand(inner, name) for name in operators]) and operators else None
+    fitting = [name for name in operators if _operand(inner, name)]
+    return value if operators and fitting == operators else None
 
 
 def _operand(fields: Fields, name: str) -> bool:
@@ -269,8 +217,10 @@ def _retry(fields: Fields) -> RetryLimit | None:
 
 def _compensate(fields: Fields) -> Literal["default", "none"] | Undo | None:
     value = fields.table.get("compensate")
-    if value is None or value == "default" or value == "none":
-        return cast("Literal['default', 'none'] | None", value)
+    if value is None:
+        return None
+    if value in ("default", "none"):
+        return cast("Literal['default', 'none']", value)
     if not isinstance(value, dict):
         fields.invalid("compensate", "'default', 'none' or {tool, args}")
         return None
@@ -289,45 +239,3 @@ def _is_whole(value: JsonValue) -> bool:
         return whole(parse(value)) is not None
     except ReferenceSyntaxError:
         return True
-
-
-def _find_uses(draft: Draft) -> None:
-    own = [("args", draft.args), ("for_each", draft.for_each), ("when", draft.when), ("if_version", draft.if_version)]
-    draft.uses = [use for name, template in own for use in _uses(draft.spot, template, name)]
-    if isinstance(draft.compensate, Undo):
-        draft.undo_uses = list(_uses(draft.spot, draft.compensate.args, "compensate.args"))
-
-
-def _uses(spot: Spot, template: JsonValue, field_name: str) -> Iterator[Use]:
-    _check_keys(spot, template, field_name)
-    for place, text in texts(template, field_name):
-        if "${" not in text:
-            continue
-        try:
-            pieces = parse(text)
-        except ReferenceSyntaxError as error:
-            spot.add(place, Code.BAD_REFERENCE, f"{place}: {error}")
-            continue
-        references = [piece for piece in pieces if isinstance(piece, Reference)]
-        yield from (Use(place, reference) for reference in references)
-        if len(pieces) > 1:
-            _check_defaults(spot, references, place)
-
-
-def _check_defaults(spot: Spot, references: Sequence[Reference], place: str) -> None:
-    for one in references:
-        if one.default is None:
-            told = f"{place}: inside a text a default is some text or number, since null has no text; {one.text}"
-            spot.add(place, Code.BAD_REFERENCE, told)
-
-
-def _check_keys(spot: Spot, template: JsonValue, place: str) -> None:
-    if isinstance(template, dict):
-        for name, member in template.items():
-            if "${" in name:
-                told = f"{place}: a member's name is literal; a reference can only stand in a value"
-                spot.add(place, Code.BAD_REFERENCE, told)
-            _check_keys(spot, member, joined(place, name))
-    elif isinstance(template, list):
-        for index, member in enumerate(template):
-            _check_keys(spot, member, joined(place, index))

@@ -140,9 +140,7 @@ def _path(text: str, at: int) -> tuple[tuple[str | int, ...], int]:
         at = part.end()
         if part[1] is not None:
             if part[1].startswith("$") and (path or part[1] != "$evidence"):
-                raise _wrong(
-                    text, part.start(), '$evidence comes right after a step\'s id; other members are ["$name"]'
-                )
+                raise _wrong(part.start(), '$evidence comes right after a step\'s id; other members are ["$name"]')
             path.append(part[1])
         elif part[2] is not None:
             path.append(int(part[2]))

@@ -29,7 +29,7 @@ ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
 
 
 class MissingPathError(Exception):
-    """A reference that leads to nothing, to null inside a text, or to more text than there may be: the step fails before it is dispatched."""
+    """A reference that leads to nothing, to null inside a text, or to too much text: its step is not dispatched."""
 
     def __init__(self, field: str, reference: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
