@@ -236,8 +236,10 @@ def _nothing(reference: Reference, what: str, reached: int, names: Sequence[str]
 def _hole(into: Partial, hole: Hole) -> JsonValue:
     into.holes.append(hole)
     found = kinds(hole.shape)
-    kind = next((kind for kind in ("string", "number", "bool", "object", "array", "null") if kind in found), "null")
-    return {} if kind == "object" else [] if kind == "array" else _SAMPLES[kind]
+    for kind, sample in _SAMPLES.items():
+        if kind in found:
+            return sample
+    return {} if "object" in found else []
 
 
 def _names_secret(reference: Reference) -> bool:
