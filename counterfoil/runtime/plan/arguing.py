@@ -30,7 +30,7 @@ from .fields import Spot
 from .flow import Hole, Partial, Path, spoken_kinds
 from .problems import Code
 from .references import UNSET
-from .shapes import Shape, inside, kinds
+from .shapes import Lookup, Shape
 
 MOST_ERRORS: Final = 20
 """Errors of one step's arguments that are looked at where something is not known."""
@@ -57,6 +57,7 @@ class Fitting:
 class Arguing:
     """Checks the arguments of one plan's steps; what two shapes have in common is found out once."""
 
+    lookup: Lookup
     _apart: dict[Hashable, bool] = field(default_factory=dict[Hashable, bool])
 
     def check(
@@ -96,13 +97,11 @@ class Arguing:
     def _tell_holes(self, spot: Spot, contract: Contract, holes: Sequence[Hole], place: str) -> None:
         takes = Shape(contract.takes.schema, contract.takes.schema, ("takes", contract.name, contract.version))
         for hole in holes:
-            wanted, _ = inside(takes, hole.path)
+            wanted, _ = self.lookup.inside(takes, hole.path)
             if wanted is not None and self._cannot(hole, wanted):
                 where = f"{place}.{spoken(hole.path)}"
                 both = f"takes {spoken_kinds(wanted)}, and {hole.text} is {spoken_kinds(hole.shape)}"
-                what = (
-                    both if not kinds(wanted) & kinds(hole.shape) else f"cannot take what {hole.text} is by its schema"
-                )
+                what = both if not wanted.kinds & hole.shape.kinds else f"cannot take what {hole.text} is by its schema"
                 spot.add(where, Code.BAD_REFERENCE, f"{where}: {contract.name} {what}")
 
     def _cannot(self, hole: Hole, wanted: Shape) -> bool:
@@ -110,7 +109,7 @@ class Arguing:
         if hole.default is not UNSET:
             if fits(hole.default, wanted):
                 return False
-            names = ["boolean" if name == "bool" else name for name in sorted(kinds(given) - {"null"})]
+            names = ["boolean" if name == "bool" else name for name in sorted(given.kinds - {"null"})]
             if not names:
                 return True
             given = Shape({"allOf": [given.node, {"type": list(names)}]}, given.root)

@@ -11,7 +11,6 @@ from .flow import Fault, Known, Sources, spoken_kinds
 from .problems import Code
 from .references import UNSET
 from .repeating import whole_of
-from .shapes import kinds
 from .values import ORDERS, MissingPathError, NotBooleanError, Scope, ask_when
 
 _WORDS: Final[dict[Kind, str]] = {"bool": "true or false", "number": "a number", "array": "a list"}
@@ -56,7 +55,7 @@ def _must_be(draft: Draft, sources: Sources, template: JsonValue, place: str, ki
     found = sources.look(reference, None)
     if isinstance(found, Fault):
         return
-    possible: set[str] = {kind_of(found.value)} if isinstance(found, Known) else set(kinds(found))
+    possible: set[str] = {kind_of(found.value)} if isinstance(found, Known) else set(found.kinds)
     if reference.default is not UNSET:
         possible.add(kind_of(reference.default))
     if kind not in possible:

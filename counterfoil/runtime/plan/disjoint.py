@@ -11,7 +11,7 @@ from typing import Final
 
 from ...registry.predicates import Kind, same
 from ...registry.vocabulary import JsonObject, JsonValue
-from .shapes import Shape, alternatives, conjuncts, inside, kinds, stated_values
+from .shapes import Shape, alternatives, conjuncts, inside, stated_values
 
 MOST_QUESTIONS: Final = 400
 """Pairs of schemas looked at for one answer; beyond them everything is possible."""
@@ -36,7 +36,7 @@ class _Comparison:
         self.left -= 1
         if depth == 0 or self.left < 0:
             return False
-        shared = kinds(one) & kinds(other)
+        shared = one.kinds & other.kinds
         if not shared:
             return True
         for here, there in ((one, other), (other, one)):

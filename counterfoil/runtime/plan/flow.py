@@ -17,7 +17,7 @@ from ...registry.refs import known_fields
 from ...registry.vocabulary import JsonObject, JsonValue
 from ...secret_names import is_secret_name
 from .references import UNSET, Reference, ReferenceSyntaxError, Unset, parse, spelled, whole
-from .shapes import ANYTHING, TEXT, Shape, inside, kinds
+from .shapes import ANYTHING, TEXT, Lookup, Shape
 from .values import as_text, look_up
 
 MOST_KNOWN: Final = 4_000_000
@@ -87,8 +87,8 @@ class Sources:
     outputs: Mapping[str, Shape]
     listed: frozenset[str] = frozenset()
     own: frozenset[str | None] = frozenset()
+    lookup: Lookup = field(default_factory=Lookup)
     _spent: int = 0
-    _seen: dict[tuple[str, Path], Found] = field(default_factory=dict[tuple[str, Path], "Found"])
 
     def look(self, reference: Reference, item: Item | None) -> Found:
         """What a reference leads to; its default is taken where the input has nothing, or null."""
@@ -158,7 +158,7 @@ class Sources:
         if item.known is not None:
             return _known(item.known.value, reference, "the item")
         if isinstance(item.template, Unset):
-            return _inside(item.shape, reference, "an item")
+            return self._inside(item.shape, reference, "an item")
         template: JsonValue = item.template
         for index, part in enumerate(reference.path):
             if isinstance(template, str) and "${" in template:
@@ -184,22 +184,28 @@ class Sources:
         hole = partial.holes[0]
         if hole.path:
             return Shape({"type": "object" if isinstance(template, dict) else "array"}, {})
-        return ANYTHING if rest and hole.default is not UNSET else _inside(hole.shape, reference, hole.text, rest)
+        return ANYTHING if rest and hole.default is not UNSET else self._inside(hole.shape, reference, hole.text, rest)
 
     def _output(self, reference: Reference) -> Found:
         if reference.root in self.own:
             return ANYTHING
         shape = self.outputs.get(reference.root, ANYTHING)
         if reference.evidence is None:
-            key = (reference.root, reference.path)
-            if key not in self._seen:
-                self._seen[key] = _inside(shape, reference, f"the output of {reference.root}")
-            return self._seen[key]
+            return self._inside(shape, reference, f"the output of {reference.root}")
         if reference.root in self.listed:
             return Fault(
                 f"{reference.text}: {reference.root} makes a call for each item and has no evidence of its own"
             )
         return ANYTHING
+
+    def _inside(self, shape: Shape, reference: Reference, what: str, path: Path | None = None) -> Found:
+        path = reference.path if path is None else path
+        found, reached = self.lookup.inside(shape, path)
+        if found is not None:
+            return found
+        holder, _ = self.lookup.inside(shape, path[:reached])
+        names = known_fields(holder.root, holder.node) if holder is not None else []
+        return Fault(_nothing(reference, what, len(reference.path) - len(path) + reached, names, holder))
 
 
 def _known(start: JsonValue, reference: Reference, what: str) -> Found:
@@ -216,18 +222,8 @@ def spoken_kinds(shape: Shape) -> str:
     """The kinds of value that a shape allows, in words."""
     words = {"null": "null", "bool": "true or false", "number": "a number", "string": "a string", "array": "a list",
              "object": "an object"}  # fmt: skip
-    found = kinds(shape)
+    found = shape.kinds
     return " or ".join(text for kind, text in words.items() if kind in found) or "nothing"
-
-
-def _inside(shape: Shape, reference: Reference, what: str, path: Path | None = None) -> Found:
-    path = reference.path if path is None else path
-    found, reached = inside(shape, path)
-    if found is not None:
-        return found
-    holder, _ = inside(shape, path[:reached])
-    names = known_fields(holder.root, holder.node) if holder is not None else []
-    return Fault(_nothing(reference, what, len(reference.path) - len(path) + reached, names, holder))
 
 
 def _nothing(reference: Reference, what: str, reached: int, names: Sequence[str], holder: Shape | None = None) -> str:
@@ -246,7 +242,7 @@ def _nothing(reference: Reference, what: str, reached: int, names: Sequence[str]
 
 def _hole(into: Partial, hole: Hole) -> JsonValue:
     into.holes.append(hole)
-    found = kinds(hole.shape)
+    found = hole.shape.kinds
     for kind, sample in _SAMPLES.items():
         if kind in found:
             return sample

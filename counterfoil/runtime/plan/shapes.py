@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from ...registry.predicates import Kind, kind_of
@@ -36,7 +37,7 @@ class _Said(Enum):
 _Found: TypeAlias = "JsonObject | bool | _Said"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Shape:
     """A schema inside a document: `root` is what its local references are looked up in.
 
@@ -46,6 +47,27 @@ class Shape:
     node: JsonValue
     root: JsonObject
     key: Hashable = None
+
+    @cached_property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of JSON value that the schema allows."""
+        return _kinds(self.node, self.root, DEPTH)
+
+
+class Lookup:
+    """Ways into shapes, each found once: a plan of thousands of steps has few tools."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, tuple[Shape | None, int]] = {}
+
+    def inside(self, shape: Shape, path: Sequence[str | int]) -> tuple[Shape | None, int]:
+        """As the function `inside`."""
+        if shape.key is None:
+            return inside(shape, path)
+        key = (shape.key, *path)
+        if key not in self._found:
+            self._found[key] = inside(shape, path)
+        return self._found[key]
 
 
 ANYTHING: Final = Shape(node=True, root={}, key="anything")
@@ -75,11 +97,6 @@ def inside(shape: Shape, path: Sequence[str | int]) -> tuple[Shape | None, int]:
         node = True if isinstance(found, _Said) else found
     key = None if shape.key is None else (shape.key, *path)
     return (Shape(node, shape.root, key) if path else shape), len(path)
-
-
-def kinds(shape: Shape) -> frozenset[Kind]:
-    """The kinds of JSON value that a schema allows."""
-    return _kinds(shape.node, shape.root, DEPTH)
 
 
 def conjuncts(node: JsonValue, root: JsonObject, depth: int = DEPTH) -> Iterator[JsonObject]:

@@ -23,7 +23,6 @@ from .flow import Fault, Item, Known, Sources, spoken_kinds
 from .problems import Code
 from .repeating import Repeats, repeats
 from .resolving import check_allowed, check_narrowing
-from .shapes import kinds
 from .undoing import Undoing
 
 MOST_ITEMS: Final = 2_000
@@ -89,12 +88,12 @@ class Stepwise:
         return mildest, strictest
 
     def _items(self, draft: Draft, found: Repeats) -> Iterator[tuple[Item | None, Spot]]:
-        items = found.items or ()
-        if not items or len(items) > self.items_left:
-            yield (None if draft.for_each is None else found.any_item or Item()), draft.spot
+        count = len(found.values)
+        if not count or count > self.items_left:
+            yield found.any_item, draft.spot
             return
-        self.items_left -= len(items)
-        for index, item in enumerate(items):
+        self.items_left -= count
+        for index, item in enumerate(found.items()):
             yield item, replace(draft.spot, note=f" (item {index})")
 
     def _bounds(self, draft: Draft, entry: Entry, item: Item | None, spot: Spot) -> tuple[Decision, Decision]:
@@ -127,7 +126,7 @@ class Stepwise:
         if not partial.holes:
             told = f"if_version: expected a string, and it is a known {kind_of(partial.value)}"
             spot.add("if_version", Code.BAD_REFERENCE, told)
-        elif "string" not in kinds(partial.holes[0].shape) and not isinstance(partial.holes[0].default, str):
+        elif "string" not in partial.holes[0].shape.kinds and not isinstance(partial.holes[0].default, str):
             hole = partial.holes[0]
             told = f"if_version: expected a string, and {hole.text} is {spoken_kinds(hole.shape)}"
             spot.add("if_version", Code.BAD_REFERENCE, told)

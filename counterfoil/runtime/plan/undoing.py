@@ -53,5 +53,5 @@ class Undoing:
         check_allowed(draft.spot, "compensate.tool", entry.contract, self.plan.allow)
         once = draft.for_each is None
         sources = self.sources if once else replace(self.sources, own=frozenset({draft.id, draft.save_as}))
-        partial = sources.filled(undo.args, repeats.items[0] if repeats.items else repeats.any_item)
+        partial = sources.filled(undo.args, repeats.any_item)
         self.arguing.check(draft.spot, entry, partial, "compensate.args")
