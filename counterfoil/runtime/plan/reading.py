@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from ...registry.budgets import MILLIONTHS, MOST, Kind
 from ...registry.vocabulary import Effect, JsonObject, JsonValue
@@ -219,8 +219,8 @@ def _compensate(fields: Fields) -> Literal["default", "none"] | Undo | None:
     value = fields.table.get("compensate")
     if value is None:
         return None
-    if value in ("default", "none"):
-        return cast("Literal['default', 'none']", value)
+    if value == "default" or value == "none":  # noqa: PLR1714 (both type checkers follow this one)
+        return value
     if not isinstance(value, dict):
         fields.invalid("compensate", "'default', 'none' or {tool, args}")
         return None
