@@ -8,7 +8,6 @@ from sqlalchemy import bindparam, select
 
 from .admission import owner_lives
 from .rows import CallRow, get_call
-from .run_rows import WHOLE
 from .sql import Fact, Sql, one
 from .tables import calls
 
@@ -23,9 +22,12 @@ SELECT_AT: Sql[CallRow] = Sql(
 )
 
 
-def call_at(run_id: str, step: str, item: int = WHOLE) -> Fact[CallRow | None]:
-    """The call of a step, or of one of its items; None if none was recorded."""
-    return (yield from one(SELECT_AT, run_id=run_id, step=step, item=item))
+def calls_at(run_id: str, places: Iterable[tuple[str, int]]) -> Fact[list[CallRow | None]]:
+    """The call of each of these steps (item -1) or items, None where none was recorded."""
+    found: list[CallRow | None] = []
+    for step, item in places:
+        found.append((yield from one(SELECT_AT, run_id=run_id, step=step, item=item)))
+    return found
 
 
 def rows_of(call_ids: Iterable[str]) -> Fact[dict[str, CallRow]]:

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ...ledger.run_rows import WHOLE
 from ...ledger.runs import StepChange
 from ...registry.vocabulary import ErrorCode
-from .folding import fold_items, state_of
+from .folding import fold_items, has_effect, state_of
 from .scheduler import End, Freed, Scheduler, nodes_of
 from .states import ENDED, StepState
 
 if TYPE_CHECKING:
     from ...ledger.rows import CallRow
+    from ...ledger.run_rows import RunRow
     from ...registry.vocabulary import JsonValue
     from ..plan.model import Plan, Step
     from ..refusal import Reason
     from .outputs import Outputs
 
+W = TypeVar("W")
 CANCELLED: Final = "cancelled"
 DEADLINE: Final = "deadline_exceeded"
 BUDGET: Final = "budget"
@@ -51,7 +53,7 @@ class Later:
     """A place that is tried again at a time, in microseconds."""
 
     reason: Reason
-    due_at: int | None
+    due_at: int
 
 
 @dataclass(slots=True)
@@ -99,7 +101,15 @@ class Items:
 class Board:
     """One run as it stands. `reads` are the indexes of the steps that only read."""
 
-    def __init__(self, plan: Plan, reads: frozenset[int], outputs: Outputs, tell: Callable[[Step, StepState], None]) -> None:
+    def __init__(
+        self,
+        run: RunRow,
+        plan: Plan,
+        reads: frozenset[int],
+        outputs: Outputs,
+        tell: Callable[[Step, StepState], None],
+    ) -> None:
+        self.run = run
         self.plan = plan
         self.reads = reads
         self.scheduler = Scheduler(nodes_of(plan, reads), plan.on_failure)
@@ -108,12 +118,15 @@ class Board:
         self.elsewhere: dict[Place, CallRow] = {}
         self.held: dict[Place, CallRow] = {}
         self.later: dict[Place, Later] = {}
-        self.back: list[Place] = []
+        self.back: list[Place] = []  # came back: their calls are to be looked at
+        self.starting: list[Place] = []  # have no call, and may begin
+        self.waiting: list[Place] = []  # may not start while the run is stopped or its authority has lapsed
         self.ready: list[int] = []
         self.notes: list[StepChange] = []
         self.codes: dict[str, str | None] = {}
         self.halt: Halt | None = None
         self.done = 0
+        self.effects = False  # whether an effect stands that a compensation would undo
         self._outputs = outputs
         self._tell = tell
 
@@ -156,6 +169,8 @@ class Board:
 
     def end_by_row(self, place: Place, row: CallRow) -> None:
         """A call has ended."""
+        stands = has_effect(row) and self.plan.steps[place.step].compensate != "none"
+        self.effects = self.effects or stands
         self._end(place, state_of(row), row, row.code)
 
     def end_by_note(self, place: Place, change: StepChange) -> None:
@@ -168,7 +183,7 @@ class Board:
         self.end_by_note(place, self._halted(place, halt))
 
     def close(self, halt: Halt) -> None:
-        """Start nothing more. What waits here without a call ends; what is under way is left to its own end."""
+        """Start nothing more, or nothing but reads. Steps that have not begun end; what has begun comes back."""
         self.halt = halt
         if not halt.spares_reads:
             self.ready = []
@@ -176,15 +191,39 @@ class Board:
                 self.notes.append(self._halted(Place(step), halt))
                 self._outputs.ended(step, None, whole=False)
                 self._told(step, halt.state)
-        for place in [*self.held, *self.later, *self.back]:
+        for place in [*self.held, *self.later]:
             if self.is_halted(place):
                 self.forget(place)
-                self.end_halted(place, halt)
-        for step, items in list(self.items.items()):
-            if items.values is None or not self.is_halted(Place(step)):
-                continue
-            for number in items.unstarted:
-                self.end_halted(Place(step, number), halt)
+                self.back.append(place)
+        self.back += [place for place in self.waiting if self.is_halted(place)]
+        self.waiting = [place for place in self.waiting if not self.is_halted(place)]
+
+    def may_start(self, place: Place, now: int) -> bool:
+        """True unless its subject has stopped the run, or is to renew its authority."""
+        if self.run.stopped_at is not None and not self.is_read(place):
+            return False
+        return now < self.run.grant_expires_at
+
+    def begin_item(self, place: Place) -> JsonValue:
+        """An item is under way; its value."""
+        items = self.items[place.step]
+        assert items.values is not None, "expanded before its items begin"
+        items.put(place.item, StepState.RUNNING, None, None)
+        return items.values[place.item]
+
+    def wait(self, waiting: dict[Place, W], place: Place, what: W) -> None:
+        """It waits for this, unless it may not start any more."""
+        if self.is_halted(place):
+            self.back.append(place)
+        else:
+            waiting[place] = what
+
+    def no_longer_held_by(self, call_id: str) -> None:
+        """A call that held others up is known now."""
+        for place, blocker in tuple(self.held.items()):
+            if blocker.call_id == call_id:
+                del self.held[place]
+                self.back.append(place)
 
     def is_halted(self, place: Place) -> bool:
         """True if this place may not start any more."""
@@ -194,8 +233,6 @@ class Board:
         """It waits for nothing any more."""
         for waiting in (self.parked, self.elsewhere, self.held, self.later):
             waiting.pop(place, None)
-        if place in self.back:
-            self.back.remove(place)
 
     def states(self) -> dict[str, StepState]:
         """The state of each step, in declared order."""

@@ -15,7 +15,7 @@ from ...ledger.run_rows import WHOLE
 from ...ledger.runs import calls_of, steps_of
 from ..plan.stored import from_stored
 from .board import Board, Items, Place
-from .folding import fold_items, state_of
+from .folding import fold_items, has_effect, state_of
 from .outputs import Outputs
 from .scheduler import End
 from .states import ENDED, StepState
@@ -72,7 +72,8 @@ def read_steps(parts: Parts, plan: Plan) -> frozenset[int]:
 @dataclass(frozen=True, slots=True)
 class TakenUp:
     """The board of a stored run. `open_calls` are its calls that have not ended; `expanding` are the `for_each` steps
-    of which some items have not begun."""
+    of which some items have not begun.
+    """
 
     board: Board
     outputs: Outputs
@@ -81,12 +82,12 @@ class TakenUp:
 
 
 def board_of(
-    stored: Stored, reads: frozenset[int], read: Read, tell: Callable[[Step, StepState], None]
+    run: RunRow, stored: Stored, reads: frozenset[int], read: Read, tell: Callable[[Step, StepState], None]
 ) -> TakenUp:
     """The board as whoever drove this run last had it."""
     plan = stored.plan
     outputs = Outputs(plan, read)
-    board = Board(plan, reads, outputs, tell)
+    board = Board(run, plan, reads, outputs, tell)
     index = {step.id: step.index for step in plan.steps}
     rows = {Place(index[row.step], _item(row)): row for row in stored.calls if row.step in index}
     notes = {Place(index[note.step], note.item): note for note in stored.steps if note.step in index}
@@ -98,6 +99,7 @@ def board_of(
         empty = note is not None and note.items == 0
         outputs.ended(end.step, _rows_of(end, items, rows, empty=empty), whole=items is not None or empty)
         board.codes[board.step_id(end.step)] = _code(end.step, items, rows, notes)
+    board.effects = any(has_effect(row) and plan.steps[place.step].compensate != "none" for place, row in rows.items())
     ended = {end.step for _, end in ends}
     board.begin(begun, [_caused(end, notes, index) for _, end in ends])
     open_calls = [(place, row) for place, row in rows.items() if place.step not in ended and state_of(row) not in ENDED]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ...ledger.runs import Finished, Parked
 from ...registry.vocabulary import ErrorCode
 from ..plan.model import OnPlanFailure, OnStepFailure
+from .board import BUDGET, CANCELLED, DEADLINE
 from .folding import Ending, state_of, verdict, waits_for
 from .states import RunStatus, StepState
 
@@ -22,10 +23,16 @@ WATCH_US: Final = 30_000_000
 """How often a run looks again that is held up by more calls than the one that is to wake it, in microseconds."""
 
 
-def finished(board: Board, run: RunRow, *, deadline: bool, over_budget: bool, effects: bool) -> Finished:
-    """The end of a run all of whose steps have ended; `effects` says whether any stands that could be undone."""
+def finished(board: Board) -> Finished:
+    """The end of a run all of whose steps have ended."""
+    halted = board.halt.reason if board.halt is not None else None
     continued = frozenset(step.id for step in board.plan.steps if step.on_failure is OnStepFailure.CONTINUE)
-    ending = Ending(run.cancel_requested_at is not None, deadline, over_budget, continued)
+    ending = Ending(
+        cancelled=halted == CANCELLED,
+        deadline_passed=halted == DEADLINE,
+        over_budget=halted == BUDGET,
+        continued=continued,
+    )
     found = verdict(board.states(), ending, board.codes)
     undoes = board.plan.on_failure is OnPlanFailure.COMPENSATE and found.status in {
         RunStatus.FAILED,
@@ -36,16 +43,17 @@ def finished(board: Board, run: RunRow, *, deadline: bool, over_budget: bool, ef
         found.reason,
         found.code,
         found.message,
-        "incomplete" if undoes and effects else "none",
+        "incomplete" if undoes and board.effects else "none",
     )
 
 
-def parked(board: Board, run: RunRow, now: int) -> Parked:
+def parked(board: Board, now: int) -> Parked:
     """Why nothing of a run moves that has not ended."""
+    run = board.run
     states = [state_of(row) for row in board.parked.values()]
     states += [StepState.AWAITING_RECONCILIATION] * bool(board.held)
     status, reason = waits_for(states), _held_back(run, now)
-    dues = [later.due_at for later in board.later.values() if later.due_at is not None]
+    dues = [later.due_at for later in board.later.values()]
     others = sorted({row.call_id for row in board.held.values() if row.run_id != run.run_id})
     if len(others) > 1:
         dues.append(now + WATCH_US)
@@ -72,7 +80,7 @@ def _held_back(run: RunRow, now: int) -> str | None:
 
 
 def _soonest(waiting: Iterable[Later]) -> Later | None:
-    return min(waiting, key=lambda later: (later.due_at is None, later.due_at or 0), default=None)
+    return min(waiting, key=lambda later: later.due_at, default=None)
 
 
 def _reason(later: Later) -> str:

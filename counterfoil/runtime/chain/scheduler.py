@@ -63,9 +63,7 @@ class AlreadyEndedError(Exception):
 
 def nodes_of(plan: Plan, reads: Collection[int]) -> tuple[Node, ...]:
     """The graph of a plan; `reads` are the indexes of the steps whose tool only reads."""
-    return tuple(
-        Node(plan.edges[step.index], step.needs, step.on_failure, step.index in reads) for step in plan.steps
-    )
+    return tuple(Node(plan.edges[step.index], step.needs, step.on_failure, step.index in reads) for step in plan.steps)
 
 
 class Scheduler:
@@ -172,9 +170,7 @@ class Scheduler:
 
     def _unstarted_effects(self) -> list[int]:
         return [
-            index
-            for index, state in enumerate(self._states)
-            if state in _UNSTARTED and not self._nodes[index].is_read
+            index for index, state in enumerate(self._states) if state in _UNSTARTED and not self._nodes[index].is_read
         ]
 
     def _freed(self, ready: list[int], not_run: list[NotRun]) -> Freed:

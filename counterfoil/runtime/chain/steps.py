@@ -18,7 +18,7 @@ from ...registry.vocabulary import JsonValue, RecoveryClass, Route
 from ..case import Within
 from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, ask_when, resolve
 from ..refusal import RefusedError
-from ..stepping import Ended, HeldUp, NotNow, Refused, RunSaysNo
+from ..stepping import Ended
 from .board import Place
 
 if TYPE_CHECKING:
@@ -188,5 +188,3 @@ class Steps:
             backoff_s=None if retry is None else retry.backoff_s,
             least_s=None if retry is None else retry.least_s,
         )
-
-
