@@ -132,6 +132,11 @@ class InProcess:
             if driven.drive is not None:
                 driven.drive.release()
 
+    async def idle(self) -> None:
+        """Come back when no run is driven here."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
     async def _look_after(self, run_id: str) -> None:
         driven = self._driven[run_id]
         try:
