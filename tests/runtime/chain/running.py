@@ -24,8 +24,8 @@ from counterfoil.runtime.approvals import Decider
 from counterfoil.runtime.chain.folding import state_of
 from counterfoil.runtime.chain.loading import Stored, board_of, load_calls, load_plan, read_steps
 from counterfoil.runtime.chain.states import FINAL
-from counterfoil.runtime.plan.problems import PlanInvalidError
 from counterfoil.runtime.plan.checking import PlanRules, check_plan
+from counterfoil.runtime.plan.problems import PlanInvalidError
 from counterfoil.runtime.views import CallView
 from counterfoil.server.app import App
 
@@ -65,14 +65,12 @@ class Runs:
             pytest.fail(f"the plan of this test is not valid: {error.problems}")
         number = next(_NUMBERS)
         run_id, plan_id, who = f"run_{number}", f"plan_{number}", app.local
+        contents: list[tuple[Kind, bytes]] = [("plan", canonical(checked.stored)), ("input", canonical(checked.input))]
         sealed = [
             app.ledger.seal(
-                payload_id=f"pay_{number}_{name}", call_id=run_id, tenant=who.tenant, kind=kind, content=content
+                payload_id=f"pay_{number}_{kind}", call_id=run_id, tenant=who.tenant, kind=kind, content=content
             )
-            for name, kind, content in (
-                ("plan", "plan", canonical(checked.stored)),
-                ("input", "input", canonical(checked.input)),
-            )
+            for kind, content in contents
         ]
         row = PlanRow(
             plan_id, who.tenant, who.subject, who.client, "a goal", checked.digest, sealed[0].payload_id, len(steps), at
@@ -96,11 +94,17 @@ class Runs:
 
     async def until(self, run_id: str, holds: Callable[[RunRow], bool]) -> RunRow:
         async with asyncio.timeout(LIMIT_S):
-            while not holds(row := await self.row(run_id)):
+            while True:
                 self._stirred.clear()
-                async with asyncio.timeout(LIMIT_S):
-                    await self._stirred.wait()
-            return row
+                if holds(row := await self.row(run_id)):
+                    return row
+                await self._stirred.wait()
+
+    async def idle(self) -> None:
+        """Come back once this process drives no run."""
+        async with asyncio.timeout(LIMIT_S):
+            while self.app.runtime.driver._driven:
+                await asyncio.sleep(0.01)
 
     async def until_state(self, run_id: str, name: str, state: str, item: int = -1) -> CallRow:
         """The call of a step once it is in this state."""
@@ -133,13 +137,13 @@ class Runs:
         return await self.rest(run_id), await self.states(run_id)
 
     async def stored(self, run_id: str) -> Stored:
-        parts = self.app.runtime._parts  # noqa: SLF001 (what a new process would load)
+        parts = self.app.runtime._parts
         row = await self.row(run_id)
         return await load_calls(parts, row, await load_plan(parts, row))
 
     async def states(self, run_id: str) -> dict[str, str]:
         """How the steps stand, folded from what is stored."""
-        parts = self.app.runtime._parts  # noqa: SLF001 (as above)
+        parts = self.app.runtime._parts
         stored, row = await self.stored(run_id), await self.row(run_id)
 
         async def unread(_: CallRow) -> Any: ...
@@ -201,7 +205,5 @@ class Runs:
     async def take_up(self, run_id: str) -> None:
         await self.woken(run_id)
         scopes, at = json.dumps(sorted(self.app.local.scopes)), self.app.ledger.now()
-        await self.app.ledger.record(
-            lambda: take_up(run_id, by="me", scopes=scopes, grant_expires_at=at + HOUR, at=at)
-        )
+        await self.app.ledger.record(lambda: take_up(run_id, by="me", scopes=scopes, grant_expires_at=at + HOUR, at=at))
         self.app.runtime.driver.wake(run_id)

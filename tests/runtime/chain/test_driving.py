@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_chain_runs_in_the_order_of_its_dependencies_whatever_order_it_is_told_in(
     runs: Runs, stage: Stage
 ) -> None:
-    row, states = await runs.end(
-        step("c", depends_on=["b"]), step("b", depends_on=["a"]), step("a"), on_failure="stop"
-    )
+    row, states = await runs.end(step("c", depends_on=["b"]), step("b", depends_on=["a"]), step("a"), on_failure="stop")
     assert (row.status, row.reason) == ("succeeded", None)
     assert states == {"a": "succeeded", "b": "succeeded", "c": "succeeded"}
     assert stage.effects == [("book", "a"), ("book", "b"), ("book", "c")]
@@ -60,7 +59,7 @@ async def test_max_parallel_counts_what_was_sent_and_nothing_that_waits(runs: Ru
 
 
 async def test_steps_on_one_exclusive_resource_never_overlap_and_go_in_declared_order(runs: Runs, stage: Stage) -> None:
-    on = {"args": {"ref": "same"}}
+    on: dict[str, Any] = {"args": {"ref": "same"}}
     begun, go = stage.hold("book")
     run_id = await runs.start(step("z", **on), step("m", **on), step("a", "keyed", **on))
     async with asyncio.timeout(LIMIT_S):

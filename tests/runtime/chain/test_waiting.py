@@ -1,4 +1,4 @@
-"""A run that waits: for a person, for time, for its subject, for a call elsewhere; what it costs, and how it goes on."""
+"""A run that waits for a person, for time, for its subject or for a call elsewhere: what it costs, how it goes on."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ async def test_a_run_whose_tool_is_gone_is_left_to_a_server_that_has_it(open_: O
     app.catalogue.remove("book")
     await runs.decide(row.run_id, "pay")
     await app.runtime.driver.sweep()
-    await app.runtime.driver.idle()
+    await runs.idle()
     assert ((await runs.row(row.run_id)).status, stage.calls) == ("awaiting_approval", [])
     app.catalogue.register(known.contract, known.adapter)
     assert (await runs.rest(row.run_id)).status == "succeeded"
