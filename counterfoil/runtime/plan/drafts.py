@@ -16,7 +16,7 @@ from .references import Reference
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One reference: the field where it stands, as in `args.order_id`, what it says, and whether text stands beside it."""
+    """One reference: the field where it stands, such as `args.order_id`, and whether other text stands beside it."""
 
     field: str
     reference: Reference

@@ -28,12 +28,14 @@ class Spot:
     problems: Problems
     step: str | None = None
     at: int = -1
+    note: str = ""
+    """Ends each message: which item of a `for_each` it is about."""
 
     def add(self, field: str, code: Code, message: str) -> None:
         """Note a problem of one of its fields."""
         if self.step is None and self.at >= 0:
             field = f"steps[{self.at}].{field}" if field else f"steps[{self.at}]"
-        self.problems.add(self.step, field, code, message, self.at)
+        self.problems.add(self.step, field, code, message + self.note, self.at)
 
     def invalid(self, field: str, wanted: str, got: JsonValue, *, hidden: bool = False) -> None:
         """Note a field that holds something else than it may; `hidden` tells of the kind alone."""

@@ -42,9 +42,14 @@ Found: TypeAlias = Known | Shape | Fault
 
 
 class Item(NamedTuple):
-    """What `${item}` is: one item of a literal list, or of the run's input, or else the shape of any item."""
+    """What `${item}` is: one item of a literal list, which is a template, or a known value, or the shape of any item.
 
-    template: JsonValue | Unset
+    `secret` is true of a value whose list has the name of a secret.
+    """
+
+    template: JsonValue | Unset = UNSET
+    known: Known | None = None
+    secret: bool = False
     shape: Shape = ANYTHING
 
 
@@ -74,12 +79,14 @@ class Partial:
 class Sources:
     """What references can lead to in one plan: the effective input, and each step's output by its names.
 
-    `listed` are the names of steps with a `for_each`, which have no evidence of their own.
+    `listed` are the names of steps with a `for_each`, which have no evidence of their own. `own` are the names of a
+    step whose items are undone one by one: there it means the item's own call.
     """
 
     input: JsonObject
     outputs: Mapping[str, Shape]
     listed: frozenset[str] = frozenset()
+    own: frozenset[str | None] = frozenset()
     _spent: int = 0
     _seen: dict[tuple[str, Path], Found] = field(default_factory=dict[tuple[str, Path], "Found"])
 
@@ -87,7 +94,7 @@ class Sources:
         """What a reference leads to; its default is taken where the input has nothing, or null."""
         match reference.root:
             case "input":
-                return self._input(reference)
+                return _known(self.input, reference, "input")
             case "run":
                 return TEXT if reference.path == ("id",) else Fault(f"{reference.text}: a run has only ${{run.id}}")
             case "item":
@@ -120,7 +127,7 @@ class Sources:
     def _whole(self, reference: Reference, path: Path, item: Item | None, into: Partial) -> JsonValue:
         found = self._affordable(self.look(reference, item))
         if isinstance(found, Known):
-            if _names_secret(reference):
+            if names_secret(reference, item):
                 into.hidden.append(path)
             return found.value
         shape = found if isinstance(found, Shape) else ANYTHING
@@ -135,7 +142,7 @@ class Sources:
             found = self._affordable(self.look(piece, item))
             if not isinstance(found, Known) or found.value is None:
                 return _hole(into, Hole(path, TEXT, UNSET, "a text"))
-            if _names_secret(piece):
+            if names_secret(piece, item):
                 into.hidden.append(path)
             words.append(as_text(found.value))
         return "".join(words)
@@ -147,17 +154,9 @@ class Sources:
             self._spent += len(found.value) if isinstance(found.value, str) else len(json.dumps(found.value))
         return found
 
-    def _input(self, reference: Reference) -> Found:
-        value, found = look_up(self.input, reference.path)
-        if reference.default is not UNSET and (value is UNSET or value is None):
-            return Known(reference.default)
-        if value is not UNSET:
-            return Known(value)
-        holder, _ = look_up(self.input, reference.path[:found])
-        names = list(holder) if isinstance(holder, dict) else []
-        return Fault(_nothing(reference, "input", found, names))
-
     def _item(self, reference: Reference, item: Item) -> Found:
+        if item.known is not None:
+            return _known(item.known.value, reference, "the item")
         if isinstance(item.template, Unset):
             return _inside(item.shape, reference, "an item")
         template: JsonValue = item.template
@@ -188,6 +187,8 @@ class Sources:
         return ANYTHING if rest and hole.default is not UNSET else _inside(hole.shape, reference, hole.text, rest)
 
     def _output(self, reference: Reference) -> Found:
+        if reference.root in self.own:
+            return ANYTHING
         shape = self.outputs.get(reference.root, ANYTHING)
         if reference.evidence is None:
             key = (reference.root, reference.path)
@@ -199,6 +200,16 @@ class Sources:
                 f"{reference.text}: {reference.root} makes a call for each item and has no evidence of its own"
             )
         return ANYTHING
+
+
+def _known(start: JsonValue, reference: Reference, what: str) -> Found:
+    value, reached = look_up(start, reference.path)
+    if reference.default is not UNSET and (value is UNSET or value is None):
+        return Known(reference.default)
+    if value is not UNSET:
+        return Known(value)
+    holder, _ = look_up(start, reference.path[:reached])
+    return Fault(_nothing(reference, what, reached, list(holder) if isinstance(holder, dict) else []))
 
 
 def spoken_kinds(shape: Shape) -> str:
@@ -236,9 +247,13 @@ def _nothing(reference: Reference, what: str, reached: int, names: Sequence[str]
 def _hole(into: Partial, hole: Hole) -> JsonValue:
     into.holes.append(hole)
     found = kinds(hole.shape)
-    kind = next((kind for kind in ("string", "number", "bool", "object", "array", "null") if kind in found), "null")
-    return {} if kind == "object" else [] if kind == "array" else _SAMPLES[kind]
+    for kind, sample in _SAMPLES.items():
+        if kind in found:
+            return sample
+    return {} if "object" in found else []
 
 
-def _names_secret(reference: Reference) -> bool:
-    return any(isinstance(part, str) and is_secret_name(part) for part in reference.path)
+def names_secret(reference: Reference, item: Item | None = None) -> bool:
+    """Whether what a reference leads to has the name of a secret."""
+    by_list = item is not None and item.secret and reference.root == "item"
+    return by_list or any(isinstance(part, str) and is_secret_name(part) for part in reference.path)

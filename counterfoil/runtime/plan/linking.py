@@ -67,17 +67,18 @@ def _waits_for(draft: Draft, names: dict[str, int]) -> Iterator[int]:
             yield names[name]
         else:
             _tell_unknown(draft, "depends_on", name, names)
-    for use, of_undo in [*((use, False) for use in draft.uses), *((use, True) for use in draft.undo_uses)]:
-        name = use.reference.step
-        if name is None or (of_undo and name in own):
-            continue
-        if name in own:
+    for use in draft.uses:
+        if use.reference.step in own:
             told = f"{use.field}: {use.reference.text} is the step's own output, which is not there before it ran"
             draft.spot.add(use.field, Code.SELF_REFERENCE, told)
-        elif name in names:
-            yield names[name]
+    for use in [*draft.uses, *draft.undo_uses]:
+        step = use.reference.step
+        if step is None or step in own:
+            continue
+        if step in names:
+            yield names[step]
         else:
-            _tell_unknown(draft, use.field, name, names)
+            _tell_unknown(draft, use.field, step, names)
 
 
 def _tell_unknown(draft: Draft, field: str, name: str, names: Iterable[str]) -> None:
