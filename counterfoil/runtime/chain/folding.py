@@ -129,7 +129,12 @@ def verdict(states: Mapping[str, StepState], ending: Ending, codes: Mapping[str,
     if fatal:
         first = fatal[0]
         more = f" {len(fatal)} steps failed in all." if len(fatal) > 1 else ""
-        return Verdict(RunStatus.FAILED, f"{first}: {states[first]}", codes.get(first), f"Step {first} ended as {states[first]}.{more}")
+        return Verdict(
+            RunStatus.FAILED,
+            f"{first}: {states[first]}",
+            codes.get(first),
+            f"Step {first} ended as {states[first]}.{more}",
+        )
     if failing:
         return Verdict(RunStatus.SUCCEEDED, f"continued after {', '.join(failing[:5])}")
     return Verdict(RunStatus.SUCCEEDED)

@@ -63,9 +63,7 @@ class AlreadyEndedError(Exception):
 
 def nodes_of(plan: Plan, reads: Collection[int]) -> tuple[Node, ...]:
     """The graph of a plan; `reads` are the indexes of the steps whose tool only reads."""
-    return tuple(
-        Node(plan.edges[step.index], step.needs, step.on_failure, step.index in reads) for step in plan.steps
-    )
+    return tuple(Node(plan.edges[step.index], step.needs, step.on_failure, step.index in reads) for step in plan.steps)
 
 
 class Scheduler:
@@ -140,16 +138,14 @@ class Scheduler:
         What is returned is everything that is ready now, and every step that is not run and is not among the ends.
         """
         self.begin()
-        for step in started:
-            self.start(step)
-        stored: set[int] = set()
+        known = list(ends)
+        for step in {*started, *(end.step for end in known)}:
+            self.start(step)  # what is stored stands, whatever the other ends would have made of it
         not_run: list[NotRun] = []
-        for end in ends:
-            stored.add(end.step)
-            if self._states[end.step] not in ENDED:
-                not_run += self.finish(end.step, end.state, end.because).not_run
+        for end in known:
+            not_run += self.finish(end.step, end.state, end.because).not_run
         ready = tuple(index for index, state in enumerate(self._states) if state is StepState.READY)
-        return Freed(ready, tuple(sorted((n for n in not_run if n.step not in stored), key=lambda n: n.step)))
+        return Freed(ready, tuple(sorted(not_run, key=lambda found: found.step)))
 
     def _take(self, end: End, queue: deque[End], ready: list[int], not_run: list[NotRun]) -> None:
         self._states[end.step] = end.state
@@ -174,9 +170,7 @@ class Scheduler:
 
     def _unstarted_effects(self) -> list[int]:
         return [
-            index
-            for index, state in enumerate(self._states)
-            if state in _UNSTARTED and not self._nodes[index].is_read
+            index for index, state in enumerate(self._states) if state in _UNSTARTED and not self._nodes[index].is_read
         ]
 
     def _freed(self, ready: list[int], not_run: list[NotRun]) -> Freed:

@@ -49,6 +49,4 @@ ENDED: Final = frozenset(
 )
 FAILING: Final = frozenset({StepState.FAILED, StepState.REJECTED, StepState.CANCELLED})
 """The ends that fail a run, unless the step states `continue`."""
-FINAL: Final = frozenset(
-    {RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.BUDGET_EXHAUSTED}
-)
+FINAL: Final = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.BUDGET_EXHAUSTED})
