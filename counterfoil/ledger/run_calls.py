@@ -1,4 +1,4 @@
-"""What the driver of a run asks about single calls of it, apart from loading them all; nothing is changed here."""
+"""What the driver of a run asks about single calls of it, apart from loading them all, and how it takes one up."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Iterable
 
 from sqlalchemy import bindparam, select
 
+from ..canonical import JsonObject
 from .admission import owner_lives
-from .rows import CallRow, get_call
+from .events import EventType
+from .rows import CallRow, get_call, touch
+from .run_rows import standing
 from .sql import Fact, Sql, one
+from .states import CallState
 from .tables import calls
 
 SELECT_AT: Sql[CallRow] = Sql(
@@ -38,6 +42,22 @@ def rows_of(call_ids: Iterable[str]) -> Fact[dict[str, CallRow]]:
         if row is not None:
             found[call_id] = row
     return found
+
+
+def claim_step(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
+    """Have a queued call of a run carried on by its driver, whoever owned it; None if it is not queued, or not its.
+
+    Whoever else still had it in hand is refused at its T1, which asks who drives the run.
+    """
+    row = yield from get_call(call_id)
+    if row is None or row.state != CallState.QUEUED or not row.in_run:
+        return None
+    if (yield from standing(row.run_id)).owner_id != owner_id:
+        return None
+    if row.owner_id == owner_id:
+        return row
+    data: JsonObject = {"from": row.owner_id, "to": owner_id} if row.owner_id is not None else {"to": owner_id}
+    return (yield from touch(row, EventType.CLAIMED, at, data, owner_id=owner_id, request_owner=None))
 
 
 def living(owner_ids: Iterable[str]) -> Fact[frozenset[str]]:

@@ -89,7 +89,7 @@ class Arrivals:
         elif row.state in {CallState.AWAITING_APPROVAL, CallState.QUEUED} and board.is_halted(place):
             await self._withdraw(place, row)
         elif row.state == CallState.QUEUED:
-            await self._queued(place, row)
+            self._queued(place, row)
         elif row.state != CallState.AWAITING_APPROVAL and await self._is_gone(row):
             self._flights.fly(place, self._steps.recover(self._step(place), place, row))
         else:
@@ -114,7 +114,7 @@ class Arrivals:
                 await self.stands(place, row)
 
     def close(self, halt: Halt, *, reads: bool = False) -> None:
-        """Start nothing more, or nothing but reads: what was not sent comes back, and with `reads` reads are stopped."""
+        """Start nothing more, or nothing but reads: what was not sent comes back; `reads` has reads stopped."""
         self._board.close(halt)
         self._tools.stepper.give_up(self._board.run.run_id, reads=reads)
         self.look = True  # what waits is looked at then
@@ -182,16 +182,15 @@ class Arrivals:
         if self._board.later.pop(place, None) is not None:
             self._board.back.append(place)
 
-    async def _queued(self, place: Place, row: CallRow) -> None:
-        board, step = self._board, self._step(place)
-        if not board.may_start(place, self._clock.now()):
-            board.waiting.append(place)
+    def _queued(self, place: Place, row: CallRow) -> None:
+        """What is queued is the driver's to carry on, whoever had it: T1 asks who drives the run."""
+        step = self._step(place)
+        if not self._board.may_start(place, self._clock.now()):
+            self._board.waiting.append(place)
         elif row.owner_id == self._owner_id:
             self._flights.fly(place, self._steps.resume(step, place, row))
-        elif row.owner_id is None or await self._is_gone(row):
-            self._flights.fly(place, self._steps.carry_on(step, place, row))
         else:
-            board.elsewhere[place] = row
+            self._flights.fly(place, self._steps.carry_on(step, place, row))
 
     async def _withdraw(self, place: Place, row: CallRow) -> None:
         halt, at = self._board.halt, self._clock.now()

@@ -107,7 +107,7 @@ class Board:
         plan: Plan,
         reads: frozenset[int],
         outputs: Outputs,
-        tell: Callable[[Step, StepState], None],
+        tell: Callable[[int, Step, StepState], None],
     ) -> None:
         self.run = run
         self.plan = plan
@@ -279,4 +279,4 @@ class Board:
 
     def _told(self, step: int, state: StepState) -> None:
         self.done += 1
-        self._tell(self.plan.steps[step], state)
+        self._tell(self.done, self.plan.steps[step], state)

@@ -96,13 +96,13 @@ class Drive:
             while (over := await self._pass()) is None:
                 if not self._is_busy():
                     await self._flights.stirred()
-            return over
         except Exception:
             self._tools.stepper.give_up(self.board.run.run_id)
             await self._flights.landed()
             raise
         finally:
             self._flights.end()
+        return over
 
     async def _pass(self) -> Over | None:
         board, arrivals = self.board, self._arrivals

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """What a run is to do, which never changes."""
+
+    plan: Plan
+    given_input: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
     """What the ledger has of a run, beside its row."""
 
@@ -43,20 +51,24 @@ class PlanMissingError(Exception):
     """A run whose plan is not in the ledger: it cannot be driven."""
 
 
-async def load(parts: Parts, run: RunRow) -> Stored:
-    """Everything that driving a run needs.
+async def load_plan(parts: Parts, run: RunRow) -> Planned:
+    """The plan and the effective input of a run.
 
     Raises:
-        PlanMissingError, LedgerError: it cannot be read.
+        PlanMissingError, LedgerError: they cannot be read.
     """
     found = await parts.ledger.reads.look(lambda: get_plan(run.plan_id))
     if found is None:
         raise PlanMissingError(f"{run.run_id} names {run.plan_id}, which is not in this ledger")
     plan = from_stored(json.loads(await parts.ledger.open_payload(found.payload)))
-    given: JsonObject = json.loads(await parts.ledger.open_payload(run.input_payload))
+    return Planned(plan, json.loads(await parts.ledger.open_payload(run.input_payload)))
+
+
+async def load_calls(parts: Parts, run: RunRow, planned: Planned) -> Stored:
+    """What was recorded of its steps so far. Asked in the writer's thread, after everything that was recorded."""
     calls = await parts.ledger.record(lambda: calls_of(run.run_id))
     steps = await parts.ledger.record(lambda: steps_of(run.run_id))
-    return Stored(plan, given, calls, steps)
+    return Stored(planned.plan, planned.given_input, calls, steps)
 
 
 def read_steps(parts: Parts, plan: Plan) -> frozenset[int]:
@@ -71,8 +83,9 @@ def read_steps(parts: Parts, plan: Plan) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class TakenUp:
-    """The board of a stored run. `open_calls` are its calls that have not ended; `expanding` are the `for_each` steps
-    of which some items have not begun.
+    """The board of a stored run.
+
+    `open_calls` are its calls that have not ended, `expanding` the `for_each` steps of which some items have not begun.
     """
 
     board: Board
@@ -82,7 +95,7 @@ class TakenUp:
 
 
 def board_of(
-    run: RunRow, stored: Stored, reads: frozenset[int], read: Read, tell: Callable[[Step, StepState], None]
+    run: RunRow, stored: Stored, reads: frozenset[int], read: Read, tell: Callable[[int, Step, StepState], None]
 ) -> TakenUp:
     """The board as whoever drove this run last had it."""
     plan = stored.plan

@@ -6,12 +6,13 @@ Here a step asks its `when`, counts its items and resolves its arguments. It dec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...ledger.recovering import adopt, claim, take_over
+from ...ledger.recovering import adopt, take_over
 from ...ledger.rows import CallRow
+from ...ledger.run_calls import claim_step
 from ...ledger.states import CallState
 from ...registry.request import CallRequest
 from ...registry.vocabulary import JsonValue, RecoveryClass, Route
@@ -22,6 +23,7 @@ from ..stepping import Ended
 from .board import Place
 
 if TYPE_CHECKING:
+    from ...registry.budgets import Kind
     from ...registry.principal import Principal
     from ...registry.vocabulary import JsonObject
     from ..parts import Parts
@@ -79,8 +81,10 @@ class Steps:
         given_input: JsonObject,
         principal: Principal,
         outputs: Outputs,
+        *,
         parallel: int,
         most_items: int,
+        budget: Mapping[Kind, int],
     ) -> None:
         self.principal = principal
         self._tools = tools
@@ -89,6 +93,7 @@ class Steps:
         self._outputs = outputs
         self._parallel = asyncio.Semaphore(parallel)
         self._most_items = most_items
+        self._budget = budget
 
     async def begin(self, step: Step, *, asked: bool) -> Result:
         """A step from its `when` on; `asked` if that was answered before."""
@@ -116,14 +121,10 @@ class Steps:
         return await self._tools.stepper.resume(row, self.principal, self._within(step, place))
 
     async def carry_on(self, step: Step, place: Place, row: CallRow) -> Result:
-        """Go on with a queued call that nobody carries, or whose owner is gone; its row if somebody was quicker."""
+        """Go on with a queued call that somebody else had, or nobody."""
         parts, at = self._tools.parts, self._tools.parts.clock.now()
         owner_id = parts.ledger.owner_id
-        if row.owner_id is None:
-            mine = await parts.ledger.record(lambda: claim(row.call_id, owner_id, at))
-        else:
-            taken = await parts.ledger.record(lambda: take_over(row.call_id, owner_id, at))
-            mine = taken.row if taken is not None else None
+        mine = await parts.ledger.record(lambda: claim_step(row.call_id, owner_id, at))
         return Moved(row.call_id) if mine is None else await self.resume(step, place, mine)
 
     async def recover(self, step: Step, place: Place, row: CallRow) -> Result:
@@ -187,4 +188,5 @@ class Steps:
             attempts=None if retry is None else retry.attempts,
             backoff_s=None if retry is None else retry.backoff_s,
             least_s=None if retry is None else retry.least_s,
+            budget=self._budget,
         )
