@@ -29,8 +29,7 @@ def desk() -> Desk:
 @asynccontextmanager
 async def running_over_http(desk: Desk, *, is_modern: bool) -> AsyncGenerator[tuple[Web, httpx2.AsyncClient, str, Any]]:
     """A run that is asked for over HTTP and has reached the desk."""
-    more = {"base_tools": runs_kit.tools(desk)}
-    async with site(desk, **more) as here, here.web.http() as http:
+    async with site(desk, base_tools=runs_kit.tools(desk)) as here, here.web.http() as http:
         session = "" if is_modern else await open_session(http, here.web.url)
         body, headers = modern("tools/call", 7, **CALL) if is_modern else legacy("tools/call", 7, session, **CALL)
         asking = asyncio.create_task(http.post(here.web.url, content=body, headers=headers))
