@@ -135,7 +135,7 @@ class Prompts:
 
     async def _review(self, prompt: Prompt, principal: Principal) -> Shown:
         overview, delivers = await self._status(principal)
-        pending: list[JsonValue] = [state.proposal(one) for one in state.objects(overview.get("pending"))]
+        pending: list[JsonValue] = [state.undecided(one) for one in state.objects(overview.get("pending"))]
         text = texts.review_pending(state.ids(overview.get("pending"), "approval_id"))
         return _shown(prompt, text, "pending", pending, delivers)
 

@@ -10,9 +10,11 @@ from ...canonical import JsonObject, JsonValue
 
 STATE_CHARS: Final = 24_000
 """The most of one state in a prompt; `status` has the rest."""
-_LEFT_OUT: Final = frozenset({"outputs", "output", "events", "more", "digest"})
+_LEFT_OUT: Final = frozenset({"outputs", "output", "events", "more"})
 _DECIDED_BY: Final = frozenset({"digest"})
 """What whoever approves has to know of a proposal."""
+_THEIR_OWN: Final = frozenset({"arguments"})
+"""Members whose names are a tool's, and none of ours."""
 _PLAIN: Final = frozenset({"succeeded", "waiting", "ready", "skipped", "not_run", "cancelled"})
 
 
@@ -28,17 +30,19 @@ def text_of(kind: str, state: JsonValue) -> str:
 
 def view(body: JsonObject) -> JsonObject:
     """A run or call without its outputs and events, and without what would help to decide its proposals."""
-    shown = {name: value for name, value in body.items() if name not in _LEFT_OUT}
-    if isinstance(approval := shown.get("approval"), dict):
-        shown["approval"] = proposal(approval)
-    if "pending" in shown:
-        shown["pending"] = cast("list[JsonValue]", [proposal(one) for one in objects(shown["pending"])])
-    return shown
+    return undecided({name: value for name, value in body.items() if name not in _LEFT_OUT})
 
 
-def proposal(body: JsonObject) -> JsonObject:
-    """A proposal to look at."""
-    return {name: value for name, value in body.items() if name not in _DECIDED_BY}
+def undecided(body: JsonObject) -> JsonObject:
+    """A proposal, or what has some anywhere inside, without what whoever approves it has to know."""
+    kept = {name: value for name, value in body.items() if name not in _DECIDED_BY}
+    return {name: value if name in _THEIR_OWN else _inside(value) for name, value in kept.items()}
+
+
+def _inside(value: JsonValue) -> JsonValue:
+    if isinstance(value, list):
+        return [_inside(one) for one in value]
+    return undecided(value) if isinstance(value, dict) else value
 
 
 def objects(value: JsonValue) -> list[JsonObject]:
