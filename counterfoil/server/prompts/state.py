@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Final, cast
+from typing import Final
 
 from ...canonical import JsonObject, JsonValue
 
