@@ -117,7 +117,11 @@ class Surface:
         self._listeners = Listeners()
         self._open = 0
         self._refusing = False
-        self.server: Server[dict[str, Any]] = Server(
+        self.server = self._server(name, version)
+
+    def _server(self, name: str, version: str) -> Server[dict[str, Any]]:
+        """The SDK's server with our handlers."""
+        server: Server[dict[str, Any]] = Server(
             name,
             version=version,
             cache_hints={"server/discover": CacheHint(ttl_ms=60_000, scope="private")},
@@ -133,9 +137,10 @@ class Surface:
             on_completion=self._complete,
             get_tool_input_schema=lambda _name: None,  # else the SDK lists all tools to read a header that we have not
         )
-        self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
-        self.server.middleware.append(self._open_for)
-        self.server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+        server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
+        server.middleware.append(self._open_for)
+        server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+        return server
 
     async def announce_tools_changed(self, concerns: Concerns = lambda _principal: True) -> None:
         """Tell the clients whom it concerns, each in its own era, that the catalogue itself has changed."""
