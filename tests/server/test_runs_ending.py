@@ -11,10 +11,11 @@ import httpx2
 import pytest
 
 from counterfoil.registry.request import NOBODY_WAITS
+from counterfoil.server.surface.ending import told_why
 from tests.kit.web import Web, legacy, modern, open_session
 from tests.server import runs_kit
 from tests.server.http_kit import site
-from tests.server.runs_kit import Desk, opened, piped, until
+from tests.server.runs_kit import LIMIT_S, Desk, opened, piped, until
 
 pytestmark = pytest.mark.anyio
 CALL: dict[str, Any] = {"name": "run", "arguments": {"plan_id": "plan_1"}}
@@ -87,14 +88,25 @@ async def test_over_http_a_session_that_ends_is_not(desk: Desk) -> None:
     assert desk.ends == [(NOBODY_WAITS,)]
 
 
-async def test_a_request_is_over_only_when_its_desk_has_heard_of_it(desk: Desk) -> None:
-    async with piped(runs_kit.surface(desk)) as client:
-        client.say("tools/call", 7, modern=True, **CALL)
-        await until(lambda: desk.ran)
-        client.say("notifications/cancelled", modern=True, requestId=7)
-        client.say("tools/call", 8, modern=True, name="plan", arguments={"goal": "g", "steps": []})
-        await client.answer(8)
-        assert desk.ends == [("cancelled",)]
+async def test_a_request_is_over_only_when_its_desk_has_recorded_why() -> None:
+    recorded, begun = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await recorded.wait()
+
+    asking = asyncio.create_task(told_why(work(), lambda: False))
+    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    for _ in range(3):  # the SDK cancels again and again until a request has ended
+        asking.cancel()
+        await asyncio.sleep(0)
+    assert not asking.done()
+    recorded.set()
+    await asyncio.wait({asking}, timeout=LIMIT_S)
+    assert asking.cancelled()
 
 
 async def test_a_run_shows_progress_and_waits_longer_where_its_client_asked_for_it(desk: Desk) -> None:

@@ -38,7 +38,7 @@ def desk() -> Desk:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices, "PAUSE_S", 0.01)
+    monkeypatch.setattr(notices, "PAUSE_S", 0.002)
 
 
 class Heard(list[str]):
@@ -140,22 +140,36 @@ async def test_a_change_is_told_to_who_subscribed_and_owns_the_run(desk: Desk, m
 
 
 @MODES
-async def test_many_changes_are_one_notice_until_it_is_told_and_none_is_lost(
-    desk: Desk, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(notices, "PAUSE_S", 0.05)
+async def test_many_changes_are_one_notice_until_it_is_told_and_none_is_lost(desk: Desk, mode: str) -> None:
     surface = runs_kit.surface(desk)
-    async with listening(surface, mode, RUN) as heard:
+    last = "counterfoil://runs/run_last"
+    async with listening(surface, mode, RUN, last) as heard:
         surface.run_changed("run_mine", kit.ME)
         await until(lambda: heard)
         for _ in range(1_000):
             surface.run_changed("run_mine", kit.ME)
             await asyncio.sleep(0)
-        await until(lambda: len(heard) >= 2)
+        surface.run_changed("run_last", kit.ME)
+        await until(lambda: last in heard)
+        assert 2 <= heard.count(RUN) < 100
         told = len(heard)
         surface.run_changed("run_mine", kit.ME)
         await until(lambda: len(heard) > told)
-    assert len(heard) < 20
+
+
+async def test_a_session_that_ends_leaves_no_notice_behind(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def telling() -> list[str]:
+        names = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
+        return [name for name in names if name == "Session._tell"]
+
+    surface = runs_kit.surface(desk)
+    async with listening(surface, "legacy", RUN) as heard:
+        surface.run_changed("run_mine", kit.ME)
+        await until(lambda: heard)
+        monkeypatch.setattr(notices, "PAUSE_S", 3_600.0)
+        surface.run_changed("run_mine", kit.ME)
+        await until(telling)
+    await until(lambda: not telling())
 
 
 async def test_whoever_no_longer_wants_to_hear_is_told_no_more(desk: Desk) -> None:
