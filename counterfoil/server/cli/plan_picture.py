@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -16,8 +16,9 @@ from rich.tree import Tree
 from ...canonical import JsonValue
 from . import following
 from .answer import View, part, parts
-from .render import error_text, facts, word
-from .run_page import problems_table
+from .documents import steps_of
+from .render import facts, word
+from .run_page import refusal
 from .visible import visible
 
 ROWS: Final = 20
@@ -29,8 +30,8 @@ Needs = Mapping[str, Sequence[str]]
 def picture(view: View, document: JsonValue, needs: Needs) -> RenderableType:
     """The graph with its warnings and what it would use; or all that is wrong with it."""
     if view.get("error"):
-        return _invalid(view)
-    given = {str(step.get("id")): step for step in _given(document)}
+        return refusal(view, None)
+    given = {str(step.get("id")): step for step in steps_of(document)}
     goal = document.get("goal") if isinstance(document, dict) else None
     shown: list[RenderableType] = [_tree(str(goal or "plan"), view, given, needs)]
     shown += [Text(f"warning: {visible(str(text))}", style="yellow") for text in view.get("warnings") or []]
@@ -44,22 +45,6 @@ def commands(view: View) -> list[str]:
         return []
     lines = (f"plan {view.get('plan_id')}", f"digest {view.get('digest')}")
     return [visible(line) for line in (*lines, f"counterfoil run --plan-id {view.get('plan_id')}")]
-
-
-def _invalid(view: View) -> RenderableType:
-    problems = [*parts(view, "errors"), *parts(part(part(view, "error"), "details"), "errors")]
-    shown: list[RenderableType] = [error_text(part(view, "error")) or Text("")]
-    if problems:
-        shown.append(problems_table(problems))
-    if said := following.text_of(view):
-        shown.append(Text(said))
-    return Group(*shown)
-
-
-def _given(document: JsonValue) -> list[Mapping[str, Any]]:
-    """The steps as they were handed in."""
-    steps = document.get("steps") if isinstance(document, dict) else None
-    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
 
 
 def _tree(goal: str, view: View, given: Mapping[str, View], needs: Needs) -> Tree:

@@ -98,6 +98,7 @@ def header(view: View, now: datetime) -> RenderableType:
         ("forked from", view.get("parent_run_id")),
         ("replayed", "yes: it was asked for before, and this is that run" if view.get("replayed") else None),
         ("error", error_text(part(view, "error"))),
+        ("next", _plain(following.run_text(view) or "")),
     ]
     return Group(Text(visible(str(view.get("goal") or "")), style="bold"), facts(rows))
 
