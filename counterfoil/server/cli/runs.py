@@ -111,7 +111,7 @@ async def _status(app: App, run_id: str, after_seq: int = 0) -> Answer:
 
 
 def watch(invocation: Invocation, run_id: str) -> int:
-    """Watch a run until it is finished or waits for somebody; it is not driven here, and to interrupt changes nothing."""
+    """Watch a run until it is finished or waits for somebody; it is not driven here."""
     _is_run(run_id)
     screen = Screen.of(invocation)
 
