@@ -28,9 +28,12 @@ def between(begin: object, end: object) -> str | None:
 
 
 def ago(at: object, now: datetime) -> str:
-    """How long before `now` that was; `-` where it is not known."""
+    """How long before `now` that was, in its largest unit: `4 m ago`; `-` where it is not known."""
     then = moment(at)
-    return "-" if then is None else span(max(0.0, (now - then).total_seconds()))
+    if then is None:
+        return "-"
+    number, unit = span(max(0.0, (now - then).total_seconds())).split()[:2]
+    return f"{int(float(number))} {unit} ago"
 
 
 def span(seconds: float) -> str:

@@ -86,7 +86,7 @@ def _leaf(step: View, name: str, marks: list[str]) -> RenderableType:
 def _needs_and_does(step: View) -> Iterator[Text]:
     yield word(step.get("effect"))
     yield Text("approval ") + _approval(step.get("approval"))
-    yield Text(visible(f"if its answer is lost: {step.get('recovery')}"))
+    yield Text(visible(f"recovery {step.get('recovery')}"))
     if step.get("cost"):
         yield Text(visible(f"cost {step.get('cost')}"))
 

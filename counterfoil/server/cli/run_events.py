@@ -18,6 +18,7 @@ from .visible import visible
 FIRST: Final = 10
 LAST: Final = 30
 """How many events a person is shown: how it began, and how it stands."""
+_IN_THE_STEP: Final = frozenset({"step", "item", "tool", "version"})
 
 
 def timeline(events: Sequence[View], begun: object, *, everything: bool = False) -> RenderableType:
@@ -45,7 +46,7 @@ def event_line(event: View, begun: object) -> Text:
 
 def _cells(event: View, begun: object) -> list[Text]:
     data = part(event, "data")
-    told = {name: value for name, value in data.items() if name not in ("step", "item")}
+    told = {name: value for name, value in data.items() if name not in _IN_THE_STEP or not step_of(event)}
     since = between(begun, event.get("at")) or ""
     seq = Text(visible(str(event.get("seq"))))
     return [seq, Text(f"+{since}" if since else ""), word(event.get("type")), Text(step_of(event)), Text(brief(told))]

@@ -37,6 +37,7 @@ def run_page(view: View, now: datetime, *, most: int = ROWS, asked: str | None =
 
 def _sections(view: View, now: datetime, most: int) -> Iterator[RenderableType]:
     yield header(view, now)
+    yield Text("")
     yield steps_table(parts(view, "steps"), most)
     yield from _section("Reasons", _note_lines(parts(view, "steps")))
     yield from _section("Waiting for a decision", [_pending(found) for found in parts(view, "pending")])
@@ -51,7 +52,7 @@ def live(view: View, now: datetime, *, most: int) -> RenderableType:
     """What moves while somebody watches: the header and the steps."""
     if not view.get("run_id"):
         return refusal(view, None)
-    return Group(header(view, now), steps_table(parts(view, "steps"), most))
+    return Group(header(view, now), "", steps_table(parts(view, "steps"), most))
 
 
 def refusal(view: View, asked: str | None) -> RenderableType:
@@ -89,7 +90,7 @@ def header(view: View, now: datetime) -> RenderableType:
         ("status", view.get("status")),
         ("why", _plain(why(view))),
         ("steps", f"{ended} of {all_of_them} ended" if all_of_them else None),
-        ("started", f"{to_the_second(begun)}, {ago(begun, now)} ago" if begun else None),
+        ("started", f"{to_the_second(begun)}, {ago(begun, now)}" if begun else None),
         ("ended", f"{to_the_second(finished)}{f', after {lasted}' if lasted else ''}" if finished else None),
         ("deadline", None if finished else to_the_second(view.get("deadline"))),
         ("cancelled", _asked_to_end(view)),
@@ -229,8 +230,8 @@ def _run_lines(view: View, now: datetime, widest: int) -> Iterator[Text]:
     ended, all_of_them = done_of(view)
     status = word(view.get("status"))
     status.pad_right(widest - len(status))
-    age = f"{ago(view.get('started_at') or view.get('updated_at'), now)} ago"
-    yield Text("  ").join((word(view.get("run_id")), status, Text(f"{ended}/{all_of_them} steps"), Text(age)))
+    age = ago(view.get("started_at") or view.get("updated_at"), now)
+    yield Text("  ").join((word(view.get("run_id")), status, Text(f"{ended}/{all_of_them}"), Text(age)))
     yield Text(f"  {visible(str(view.get('goal') or '')[:_LINE])}")
     if view.get("status") not in FINISHED and (said := why(view)):
         yield Text(f"  {visible(said)}", style="dim")
