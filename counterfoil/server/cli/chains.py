@@ -5,6 +5,7 @@ Ctrl-C ends this process's part only: the run is let go in order and any server 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from ...canonical import JsonValue
@@ -69,7 +70,7 @@ def run(invocation: Invocation, options: RunOptions) -> int:
     options.check()
     document = None if options.source is None else read_document(options.source)
     given = None if options.input is None else parse_json(options.input.encode("utf-8", "surrogateescape"), "--input")
-    return drive(invocation, _Wish(options, document, given), options.wait_s)
+    return _drive(invocation, _Wish(options, document, given), options.wait_s)
 
 
 @dataclass(slots=True)
@@ -98,15 +99,20 @@ class _Wish:
         )
 
 
-def drive(invocation: Invocation, wish: _Wish, wait_s: float | None) -> int:
+def _drive(invocation: Invocation, wish: _Wish, wait_s: float | None) -> int:
     """Begin it, follow it to where it stands still, and print that."""
     screen = Screen.of(invocation)
 
     async def use(app: App) -> Exit:
-        answer = await begin(app, wish.request(app), wish.named)
-        if wish.run_id is not None and not answer.is_error:
-            with Watcher.of(screen) as watcher:
-                answer = await follow(app, wish.run_id, Following(watcher.show, wait_s))
+        try:
+            answer = await begin(app, wish.request(app), wish.named)
+            if wish.run_id is not None and not answer.is_error:
+                with Watcher.of(screen) as watcher:
+                    answer = await follow(app, wish.run_id, Following(watcher.show, wait_s))
+        except asyncio.CancelledError:
+            grace = app.config.server.grace_s
+            screen.say(f"Letting the run go; calls under way have {grace:g} s to end. Ctrl-C again ends at once.")
+            raise
         return await shown(app, screen, answer)
 
     try:
