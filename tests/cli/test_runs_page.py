@@ -23,7 +23,14 @@ def step(name: str, state: str = "succeeded", **more: Any) -> dict[str, Any]:
 
 
 def run(status: str = "running", *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
-    empty = {"reason": None, "outputs": {}, "pending": [], "unresolved": [], "compensations": [], "budget": None}
+    empty: dict[str, Any] = {
+        "reason": None,
+        "outputs": {},
+        "pending": [],
+        "unresolved": [],
+        "compensations": [],
+        "budget": None,
+    }
     times = {"started_at": STARTED, "updated_at": STARTED, "finished_at": None, "deadline": None}
     known = {"run_id": "run_1", "plan_id": "plan_1", "goal": "Make good", "compensation": "none", "next": None}
     return {"status": status, "steps": list(steps), **known, **empty, **times} | more
