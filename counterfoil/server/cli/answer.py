@@ -29,6 +29,12 @@ def parts(view: View, name: str) -> Sequence[View]:
     return found or []
 
 
+def values(view: View, name: str) -> Sequence[Any]:
+    """A member that is a list of anything; an absent one is empty."""
+    found: Sequence[Any] | None = view.get(name)
+    return found or []
+
+
 def exit_of_call(view: View) -> Exit:
     """Of a call: done, refused or failed, or waiting or unknown."""
     if view.get("dry_run"):

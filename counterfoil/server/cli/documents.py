@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...canonical import JsonValue
+from .answer import values
 from .arguments import parse_json
 from .exits import usage
 
@@ -60,6 +61,6 @@ def needs_of(document: JsonValue) -> Mapping[str, Sequence[str]]:
 def _named(step: Mapping[str, Any]) -> Iterator[str]:
     from ...runtime.plan.values import needed  # noqa: PLC0415 (only where a plan is shown)
 
-    yield from (str(name) for name in step.get("depends_on") or [])
+    yield from (str(name) for name in values(step, "depends_on"))
     for part in ("args", "for_each", "when", "if_version"):
         yield from needed(step.get(part))

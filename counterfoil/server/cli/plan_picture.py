@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from ...canonical import JsonValue
 from . import following
-from .answer import View, part, parts
+from .answer import View, part, parts, values
 from .documents import steps_of
 from .render import facts, word
 from .run_page import refusal
@@ -34,7 +34,7 @@ def picture(view: View, document: JsonValue, needs: Needs) -> RenderableType:
     given = {str(step.get("id")): step for step in steps_of(document)}
     goal = document.get("goal") if isinstance(document, dict) else None
     shown: list[RenderableType] = [_tree(str(goal or "plan"), view, given, needs)]
-    shown += [Text(f"warning: {visible(str(text))}", style="yellow") for text in view.get("warnings") or []]
+    shown += [Text(f"warning: {visible(str(text))}", style="yellow") for text in values(view, "warnings")]
     shown.append(facts([("approvals", _approvals(view)), ("budget", _budget(part(view, "budget")))]))
     return Group(*shown)
 
@@ -50,7 +50,7 @@ def commands(view: View) -> list[str]:
 def _tree(goal: str, view: View, given: Mapping[str, View], needs: Needs) -> Tree:
     steps = {str(step.get("id")): step for step in parts(view, "steps")}
     tree = Tree(Text(visible(goal), style="bold"))
-    waves: Sequence[Sequence[str]] = view.get("waves") or []
+    waves: Sequence[Sequence[str]] = values(view, "waves")
     for number, wave in enumerate(waves, 1):
         ids = [name for name in wave if name in steps]
         branch = tree.add(Text(f"wave {number}: {_count(len(ids))}", style="dim"))

@@ -59,10 +59,9 @@ def fold(steps: Sequence[View], most: int = ROWS) -> Folded:
 
     What is still too long keeps its loud rows first; the steps of the others are only counted.
     """
-    for rows in _foldings(steps):
-        if len(rows) <= most:
-            return Folded(rows)
-    return _cut(rows, most)
+    tried = list(_foldings(steps))
+    fitting = next((rows for rows in tried if len(rows) <= most), None)
+    return _cut(tried[-1], most) if fitting is None else Folded(fitting)
 
 
 def _foldings(steps: Sequence[View]) -> Iterator[tuple[Row, ...]]:

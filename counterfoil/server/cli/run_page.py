@@ -117,13 +117,15 @@ def _flat(budget: Mapping[str, Any]) -> str:
     """`calls 3 of 20, writes 1`: whatever members a budget has, in one line."""
     told: list[str] = []
     for name, value in budget.items():
-        if isinstance(value, dict) and "limit" in value:
-            limit = value["limit"]
-            told.append(f"{name} {value.get('used', 0)}" + ("" if limit is None else f" of {limit}"))
-        elif isinstance(value, dict) and value:
-            told.append(f"{name} ({_flat(value)})")
-        elif value is not None and value != {}:
-            told.append(f"{name} {value}")
+        if not isinstance(value, dict):
+            told += [] if value is None else [f"{name} {value}"]
+            continue
+        inner = part(budget, name)
+        if "limit" in inner:
+            limit = inner["limit"]
+            told.append(f"{name} {inner.get('used', 0)}" + ("" if limit is None else f" of {limit}"))
+        elif inner:
+            told.append(f"{name} ({_flat(inner)})")
     return ", ".join(told)
 
 

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from . import following
-from .answer import FINISHED, View, exit_of_run, parts
+from .answer import FINISHED, View, exit_of_run, part, parts
 from .chains import RunOptions, run, shown
 from .doors import now, with_app
 from .driving import Following, follow
@@ -170,7 +170,7 @@ def _is_run(run_id: str) -> None:
 
 
 def _refusal(view: View) -> CommandError:
-    error = view.get("error") or {}
+    error = part(view, "error")
     return CommandError(
         Exit.NO, str(error.get("code", "internal")), str(error.get("message", "refused")), error.get("details") or {}
     )
