@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Final
 
 from ...canonical import JsonValue
 from ...registry.request import KEY_MAX, RunRequest
 from . import following
-from .answer import FINISHED, View, exit_of_plan, exit_of_run
+from .answer import View, exit_of_plan, exit_of_run
 from .arguments import parse_json
 from .documents import needs_of, read_document
 from .doors import now, with_app
@@ -24,6 +25,11 @@ from .ports import View as Answer
 from .run_page import run_page
 from .screen import Screen
 from .watching import Watcher
+
+_AFTER: Final = {
+    "queued": "Nothing of it is lost: a running server takes it up, or do it here.",
+    "running": "Another process drives it now.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,7 @@ def _drive(invocation: Invocation, wish: _Wish, wait_s: float | None) -> int:
 
     async def use(app: App) -> Exit:
         try:
-            answer = await begin(app, wish.request(app), wish.named)
+            answer = begun = await begin(app, wish.request(app), wish.named)
             if wish.run_id is not None and not answer.is_error:
                 with Watcher.of(screen) as watcher:
                     answer = await follow(app, wish.run_id, Following(watcher.show, wait_s))
@@ -113,7 +119,7 @@ def _drive(invocation: Invocation, wish: _Wish, wait_s: float | None) -> int:
             grace = app.config.server.grace_s
             screen.say(f"Letting the run go; calls under way have {grace:g} s to end. Ctrl-C again ends at once.")
             raise
-        return await shown(app, screen, answer)
+        return await shown(app, screen, answer, replayed=bool(begun.wire().get("replayed")))
 
     try:
         return with_app(invocation, use)
@@ -123,9 +129,11 @@ def _drive(invocation: Invocation, wish: _Wish, wait_s: float | None) -> int:
         return _let_go(invocation, wish.run_id)
 
 
-async def shown(app: App, screen: Screen, answer: Answer) -> Exit:
-    """Print a run; only then do the calls whose end it shows count as delivered."""
-    view = answer.wire()
+async def shown(app: App, screen: Screen, answer: Answer, *, replayed: bool = False) -> Exit:
+    """Print a run, without the events of the last look; only then do the calls that it shows count as delivered."""
+    view: View = {name: value for name, value in answer.wire().items() if name not in ("events", "more")}
+    if replayed:
+        view = {**view, "replayed": True}
     screen.answer(view, run_page(view, now()), following.commands_of_run(view))
     if answer.delivers:
         await app.runtime.delivered(answer.delivers, app.local)
@@ -139,10 +147,7 @@ def _let_go(invocation: Invocation, run_id: str) -> int:
         return (await app.runtime.status(app.local, call_id=None, run_id=run_id, wait_s=0)).wire()
 
     view = with_app(invocation, use)
-    status = view.get("status")
-    said = f"Interrupted: {run_id} is {status}."
-    if status not in FINISHED:
-        said += " It was let go, and nothing of it is lost: a running server takes it up, or do it here."
-    screen = Screen.of(invocation)
-    screen.answer(view, said, following.commands_of_run(view))
+    status = str(view.get("status"))
+    said = f"Interrupted: {run_id} is {status}. {_AFTER.get(status, '')}".rstrip()
+    Screen.of(invocation).answer(view, said, following.commands_of_run(view))
     return Exit.INTERRUPTED
