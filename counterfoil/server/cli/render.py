@@ -207,6 +207,7 @@ def approval_panel(view: View, arguments: object, recovery: str | None) -> Rende
             ("rule", _rule_line(part(view, "rule"))),
             ("needs", view.get("assurance")),
             ("call", view.get("call_id")),
+            ("run", f"{view.get('run_id')}, step {view.get('step')}" if view.get("run_id") else None),
             ("expires", _second(view.get("expires_at"))),
             (
                 "decided",
