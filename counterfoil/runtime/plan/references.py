@@ -120,17 +120,17 @@ _kept = lru_cache(maxsize=20_000)(_parse)
 def _reference(text: str, start: int) -> tuple[Reference, int]:
     root = _ROOT.match(text, start)
     if root is None:
-        raise _wrong(text, start, "a step's id, input, run or item must follow '${' ('$${' is a literal)")
+        raise _wrong(start, "a step's id, input, run or item must follow '${' ('$${' is a literal)")
     path, at = _path(text, root.end())
     evidence: str | None = None
     if "$evidence" in path[:1] and text[root.end() : at].startswith(".$evidence"):
-        evidence, path = _fact(text, start, path), ()
+        evidence, path = _fact(start, path), ()
     default: JsonValue | Unset = UNSET
     if mark := _DEFAULT.match(text, at):
         default, at = _default(text, mark.end())
     end = _END.match(text, at)
     if end is None:
-        raise _wrong(text, at, "expected .member, [0], [\"any key\"], '?? default' or '}'")
+        raise _wrong(at, "expected .member, [0], [\"any key\"], '?? default' or '}'")
     return Reference(root[1], path, evidence, default, spelled(root[1], path, evidence)), end.end()
 
 
@@ -140,9 +140,7 @@ def _path(text: str, at: int) -> tuple[tuple[str | int, ...], int]:
         at = part.end()
         if part[1] is not None:
             if part[1].startswith("$") and (path or part[1] != "$evidence"):
-                raise _wrong(
-                    text, part.start(), '$evidence comes right after a step\'s id; other members are ["$name"]'
-                )
+                raise _wrong(part.start(), '$evidence comes right after a step\'s id; other members are ["$name"]')
             path.append(part[1])
         elif part[2] is not None:
             path.append(int(part[2]))
@@ -155,14 +153,14 @@ def _path(text: str, at: int) -> tuple[tuple[str | int, ...], int]:
 def _key(text: str, at: int) -> tuple[str, int]:
     key, end = _json(text, at, "a key in double quotes")
     if not isinstance(key, str) or text[end : end + 1] != "]":
-        raise _wrong(text, at, 'expected ["any key"]')
+        raise _wrong(at, 'expected ["any key"]')
     return key, end + 1
 
 
-def _fact(text: str, start: int, path: tuple[str | int, ...]) -> str:
+def _fact(start: int, path: tuple[str | int, ...]) -> str:
     fact = path[1] if len(path) == 2 else None  # noqa: PLR2004 ($evidence and one fact)
     if not isinstance(fact, str) or fact not in EVIDENCE:
-        raise _wrong(text, start, f"after $evidence comes one of {', '.join(EVIDENCE)}")
+        raise _wrong(start, f"after $evidence comes one of {', '.join(EVIDENCE)}")
     return fact
 
 
@@ -176,9 +174,9 @@ def _json(text: str, at: int, wanted: str) -> tuple[JsonValue, int]:
         _, end = _scan(text, at)
         return parse_json(text[at:end].encode(), _BOUNDS), end
     except (StrictJsonError, ValueError, RecursionError) as error:
-        raise _wrong(text, at, wanted) from error
+        raise _wrong(at, wanted) from error
 
 
-def _wrong(text: str, at: int, wanted: str) -> ReferenceSyntaxError:
-    near = text[max(0, at - 20) : at + 20]
-    return ReferenceSyntaxError(f"not a reference at character {at}, near {near!r}: {wanted}")
+def _wrong(at: int, wanted: str) -> ReferenceSyntaxError:
+    """Without the text itself, which may be a secret."""
+    return ReferenceSyntaxError(f"at character {at} a reference is broken: {wanted}")

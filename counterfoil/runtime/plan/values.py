@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from ...canonical import canonical
 from ...registry.predicates import kind_of, same
@@ -18,6 +18,8 @@ from .references import UNSET, Reference, Unset, parse, spelled, whole
 
 __all__ = ["ORDERS", "UNSET", "MissingPathError", "NotBooleanError", "Scope", "Unset", "ask_when", "needed", "resolve"]
 
+LONGEST_TEXT: Final = 16 * 1024 * 1024
+"""Characters of one text with its values in it."""
 ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
     "gt": lambda left, right: left > right,
     "ge": lambda left, right: left >= right,
@@ -27,7 +29,7 @@ ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
 
 
 class MissingPathError(Exception):
-    """A reference that leads to nothing, or to null inside a text: the step fails before it is dispatched."""
+    """A reference that leads to nothing, to null inside a text, or to too much text: its step is not dispatched."""
 
     def __init__(self, field: str, reference: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -122,10 +124,9 @@ def ask_when(when: JsonValue, scope: Scope) -> bool:
 def look_up(value: JsonValue, path: tuple[str | int, ...]) -> tuple[JsonValue | Unset, int]:
     """The value at a path, and how many of its parts were found."""
     for found, part in enumerate(path):
-        if isinstance(part, str) and isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(part, int) and isinstance(value, list) and part < len(value):
-            value = value[part]
+        held = part in value if isinstance(part, str) and isinstance(value, dict) else False
+        if held or (isinstance(part, int) and isinstance(value, list) and part < len(value)):
+            value = cast("dict[str | int, JsonValue]", value)[part]
         else:
             return UNSET, found
     return value, len(path)
@@ -141,7 +142,14 @@ def _text(template: str, scope: Scope, field: str) -> JsonValue:
     only = whole(pieces)
     if only is not None:
         return _value(only, scope, field)
-    return "".join(piece if isinstance(piece, str) else _inside(piece, scope, field) for piece in pieces)
+    length = 0
+    found: list[str] = []
+    for piece in pieces:
+        found.append(piece if isinstance(piece, str) else _inside(piece, scope, field))
+        length += len(found[-1])
+        if length > LONGEST_TEXT:
+            raise MissingPathError(field, template[:80], f"its text has more than {LONGEST_TEXT:,} characters")
+    return "".join(found)
 
 
 def _inside(reference: Reference, scope: Scope, field: str) -> str:
