@@ -53,6 +53,10 @@ VIEW: dict[str, Any] = {
     ],
     "waves": [["order", "policy"], ["refund"], ["tell"]],
     "budget": {"calls": 4, "writes": 1, "destructive": 1, "cost": 12.5, "limits": {"calls": 20}},
+    "approvals": [
+        {"step": "refund", "tool": "t", "approval": "operator", "rule_id": "money", "reason": "It is paid."},
+        {"step": "tell", "tool": "t", "approval": "depends", "rule_id": "many", "reason": "Too many are told."},
+    ],
     "warnings": ["tell: nobody knows yet how many items there are"],
 }
 
@@ -75,7 +79,7 @@ def test_a_reference_makes_the_same_arrow_as_a_stated_dependency() -> None:
 def test_the_picture_has_waves_arrows_effects_approvals_and_cost() -> None:
     lines = [line.strip("│├└─ ") for line in drawn(picture(VIEW, DOCUMENT, needs_of(DOCUMENT))).splitlines()]
     assert lines[0] == "Make good for a delayed order"
-    wave = lines.index("wave 2: 1 step")
+    wave = lines.index("wave 1: 1 step")
     assert lines[wave + 1 : wave + 5] == [
         "refund  tool_of_refund 1",
         "destructive, approval operator, recovery natural, cost 12.5",
@@ -84,7 +88,8 @@ def test_the_picture_has_waves_arrows_effects_approvals_and_cost() -> None:
     ]
     assert "once for each of ${order.contacts}" in lines
     assert "warning: tell: nobody knows yet how many items there are" in lines
-    assert "approvals  operator: refund; depends: tell" in lines
+    assert "approval: refund needs operator; money: It is paid." in lines
+    assert "approval: tell may need a person, by a value; many: Too many are told." in lines
     assert "budget     calls 4, writes 1, destructive 1, cost 12.5 (limits: calls 20)" in lines
 
 
@@ -94,6 +99,7 @@ def test_the_id_and_the_digest_can_be_copied_whole() -> None:
 
 def test_a_wave_of_a_thousand_like_steps_is_told_in_one_line() -> None:
     names = [f"s{n}" for n in range(1000)]
+    assert "approvals  none" in drawn(picture(VIEW | {"approvals": []}, {}, {}))
     steps = [step(name) | {"tool": "t"} for name in names]
     shown = drawn(picture(VIEW | {"steps": steps, "waves": [names]}, {}, {}))
     assert "s0 … s999 (1000)" in shown

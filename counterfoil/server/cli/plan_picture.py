@@ -35,7 +35,9 @@ def picture(view: View, document: JsonValue, needs: Needs) -> RenderableType:
     goal = document.get("goal") if isinstance(document, dict) else None
     shown: list[RenderableType] = [_tree(str(goal or "plan"), view, given, needs)]
     shown += [Text(f"warning: {visible(str(text))}", style="yellow") for text in values(view, "warnings")]
-    shown.append(facts([("approvals", _approvals(view)), ("budget", _budget(part(view, "budget")))]))
+    asked = [Text(visible(_asked(found)), style="yellow") for found in parts(view, "approvals")]
+    shown += asked[:ROWS] + ([Text(f"and {len(asked) - ROWS} more approvals", style="dim")] if asked[ROWS:] else [])
+    shown.append(facts([("approvals", None if asked else "none"), ("budget", _budget(part(view, "budget")))]))
     return Group(*shown)
 
 
@@ -51,7 +53,7 @@ def _tree(goal: str, view: View, given: Mapping[str, View], needs: Needs) -> Tre
     steps = {str(step.get("id")): step for step in parts(view, "steps")}
     tree = Tree(Text(visible(goal), style="bold"))
     waves: Sequence[Sequence[str]] = values(view, "waves")
-    for number, wave in enumerate(waves, 1):
+    for number, wave in enumerate(waves):
         ids = [name for name in wave if name in steps]
         branch = tree.add(Text(f"wave {number}: {_count(len(ids))}", style="dim"))
         _branch(branch, [steps[name] for name in ids], lambda name: _marks(given.get(name, {}), needs.get(name, ())))
@@ -110,18 +112,10 @@ def _short(value: object) -> str:
     return text if len(text) <= _LINE else f"{text[:_LINE]}…"
 
 
-def _approvals(view: View) -> str | None:
-    """The steps that a person must agree to, by assurance."""
-    asking: dict[str, list[str]] = {}
-    for step in parts(view, "steps"):
-        if step.get("approval") not in (None, "none"):
-            asking.setdefault(str(step["approval"]), []).append(str(step.get("id")))
-    return "; ".join(f"{need}: {_named(names)}" for need, names in asking.items()) or "none"
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:ROWS])
-    return f"{shown} and {len(names) - ROWS} more" if len(names) > ROWS else shown
+def _asked(found: View) -> str:
+    """Who must agree to a step, by which rule."""
+    need = "may need a person, by a value" if found.get("approval") == "depends" else f"needs {found.get('approval')}"
+    return f"approval: {found.get('step')} {need}; {found.get('rule_id')}: {found.get('reason')}"
 
 
 def _budget(budget: View) -> str | None:
