@@ -90,7 +90,7 @@ def test_the_picture_has_waves_arrows_effects_approvals_and_cost() -> None:
     assert "warning: tell: nobody knows yet how many items there are" in lines
     assert "approval: refund needs operator; money: It is paid." in lines
     assert "approval: tell may need a person, by a value; many: Too many are told." in lines
-    assert "budget     calls 4, writes 1, destructive 1, cost 12.5 (limits: calls 20)" in lines
+    assert "budget  calls 4, writes 1, destructive 1, cost 12.5 (limits: calls 20)" in lines
 
 
 def test_the_id_and_the_digest_can_be_copied_whole() -> None:
