@@ -16,6 +16,10 @@ _QUEUED: Final = {
     "budget": "A budget is used up.",
     "unavailable": "What it needs next is not there now.",
 }
+_ENDED: Final = {
+    "budget": "Its own budget is used up; what it could not afford was not sent.",
+    "deadline_exceeded": "Its deadline passed before every step had ended.",
+}
 _NAMED: Final = 5
 """How many steps a sentence names."""
 
@@ -23,6 +27,8 @@ _NAMED: Final = 5
 def why(view: View) -> str:
     """What keeps it where it is, or how it ended."""
     status, reason = str(view.get("status")), view.get("reason")
+    if view.get("error") and "steps" not in view:
+        return following.error_text(part(view, "error"))
     match status:
         case "awaiting_approval":
             return f"A person must decide: {_named(_steps_of(view, 'pending'))}."
@@ -35,8 +41,10 @@ def why(view: View) -> str:
             return _queued(reason)
         case "failed" | "budget_exhausted":
             return _failed(view)
+        case "cancelled":
+            return "It was cancelled; the effects that stand are not undone."
         case _:
-            return str(reason) if reason else ""
+            return _sentence(str(reason or ""))
 
 
 def _queued(reason: object) -> str:
@@ -47,10 +55,10 @@ def _queued(reason: object) -> str:
 
 
 def _failed(view: View) -> str:
-    error = part(view, "error")
-    said = following.error_text(error) if error else str(view.get("reason") or "")
+    error, reason = part(view, "error"), str(view.get("reason") or "")
     failed = [*_in_state(view, "failed"), *_in_state(view, "rejected")]
     steps = f"Steps that failed: {_named(failed)}." if failed else ""
+    said = following.error_text(error) if error else _ENDED.get(reason, "" if steps else reason)
     return " ".join(filter(None, (_sentence(said), steps)))
 
 
