@@ -46,8 +46,10 @@ async def slow_wait() -> str:
 
 
 @pytest.fixture
-def desk(shop: Path) -> Path:
-    """The shop with plans, where scripts may decide, and with a tool that waits."""
+def desk(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The shop with plans, where scripts may decide, and with a tool that waits; its modules are this folder's own."""
+    for module in ("example_tools", "slow_tools"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     configuration = shop / "counterfoil.toml"
     text = configuration.read_text().replace('["example_tools"]', '["example_tools", "slow_tools"]')
     text = text.replace("[server]\n", "[server]\ngrace_s = 0.2\n")
@@ -216,8 +218,7 @@ def test_ctrl_c_lets_the_run_go_and_another_process_takes_it_up(desk: Path, comm
 
 def test_the_end_of_the_wait_lets_the_run_go_with_3(desk: Path, command: Command) -> None:
     ran = command("run", "slow.json", "--wait", "0.1", "--json")
-    assert ran.exit_code == 3, ran
-    assert command("status", ran.answer["run_id"], "--json").answer["status"] == "queued"
+    assert (ran.exit_code, ran.answer["status"]) == (3, "queued"), ran
     (desk / "go").touch()
     assert command("runs", "resume", ran.answer["run_id"], "--json").exit_code == 0
 
