@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterfoil.server.bench.engines import installed
 from counterfoil.server.bench.figures import Figure, Judged, Spread, at_least, at_most, ratios
 from counterfoil.server.bench.plain import PlainBM25
 from counterfoil.server.bench.plot import svg
@@ -65,6 +66,19 @@ class TestFigures:
         beside = figure([0.5], [0.0], target=at_most(1.5))
         assert (beside.ratio, beside.met, beside.wire()["ratio"]) == (None, None, None)
 
+    def test_what_is_not_here_to_be_measured_is_named_and_says_how_to_get_it(self) -> None:
+        absent = Figure.alone(
+            "a.b", "a", "steps/s", [3.0], against="an engine", target=at_least(5.0), missing="not installed: pip ..."
+        )
+        assert (absent.met, absent.ratio) == (None, None)
+        assert absent.wire()["reference"] == {"what": "an engine", "missing": "not installed: pip ..."}
+        screen = Console(width=120, file=StringIO())
+        screen.print(shown(Report((absent,), machine(), QUICK, 1.0)))
+        assert "not installed" in screen.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+        assert "reference: an engine: not installed: pip ..." in screen.file.getvalue()  # type: ignore[attr-defined]
+        assert "MISSED" not in screen.file.getvalue()  # type: ignore[attr-defined]
+        assert "<rect" in svg([absent])
+
     @pytest.mark.parametrize(("depth", "expected"), [(1, 1.0), (2, 0.5), (3, 1.0), (9, 1.0)])
     def test_recall_is_over_the_most_that_could_be_there(self, depth: int, expected: float) -> None:
         assert recall(["a", "x", "b"], ["b", "a"], depth) == expected
@@ -90,6 +104,9 @@ class TestFigures:
         assert "url(#missed)" in fills
 
 
+ENGINES = [
+    (name.lower(), what) for name, engine in installed().items() for what in ("", ".cpu") if engine or not what
+]
 EXPECTED = {
     "call": {f"call.{kind}.{n}.{what}" for kind in ("read", "write") for n in (16, 1) for what in ("cpu", "wall")},
     "ledger": {f"ledger.{n}.{what}" for n in (1, 16, 64, 128) for what in ("rate", "cpu", "naive")},
@@ -102,6 +119,8 @@ EXPECTED = {
     | {f"search.recall.live-step.{depth}" for depth in (1, 5, 10)},
     "start": {"start.wall", "start.cpu"},
     "growth": {"growth.tools", "growth.ledger"},
+    "chains": {f"chains.{n}.{engine}{what}" for n in (16, 1) for engine, what in ENGINES}
+    | {"chains.long.cpu", "chains.long.memory"},
 }
 
 
@@ -135,9 +154,10 @@ def test_a_quick_run_has_every_figure_beside_its_reference(
     for one in answer["figures"]:
         assert one["ours"]["samples"] >= 1
         assert one["reference"]["what"]
-        no_ratio = one["name"].startswith("search.recall") and one["reference"]["median"] == 0
-        assert (one["ratio"] is None) == no_ratio, one
-        assert (one["met"] is None) == (one["target"] is None), one
+        missing = one["reference"]["missing"]
+        no_ratio = missing or (one["name"].startswith("search.recall") and one["reference"]["median"] == 0)
+        assert (one["ratio"] is None) == bool(no_ratio), one
+        assert (one["met"] is None) == (one["target"] is None or missing is not None), one
     assert answer["missed"] == [one["name"] for one in answer["figures"] if one["met"] is False]
     assert {"python", "cpus", "sqlite", "durability"} <= set(answer["machine"])
     assert str(tmp_path) not in ran.out
@@ -153,7 +173,7 @@ def test_every_measurement_is_tested_here() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (["--only", "nonsense"], "call, ledger, search, start, growth"),
+        (["--only", "nonsense"], "call, ledger, search, start, growth, chains"),
         (["--rounds", "0"], "rounds"),
         (["--search-data", "nowhere"], "live_catalog.jsonl"),
         (["--svg", "nowhere/x.svg"], "nowhere"),
