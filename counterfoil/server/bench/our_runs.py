@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from ...canonical import JsonValue
 from ..app import open_app
 from .engines import Run, WrongEndError
 from .stage import CONFIG, folder
@@ -18,7 +19,7 @@ async def our_runs(steps: int) -> AsyncGenerator[Run]:
         async with open_app(path / CONFIG) as app:
 
             async def run(_number: int) -> None:
-                value: object = 0
+                value: JsonValue = 0
                 for _ in range(steps):
                     output = (await app.call(STEP, {"value": value})).wire()["output"]
                     value = output["value"] if isinstance(output, dict) else None

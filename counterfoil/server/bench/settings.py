@@ -49,6 +49,6 @@ QUICK: Final = Settings(
     runs=16,
     single_runs=1,
     chain_rounds=2,
-    long_steps=200,
+    long_steps=50,
 )
 """To see that it works; its figures are rough."""
