@@ -178,8 +178,8 @@ def take_over(call_id: str, owner_id: str, at: int, *, serves: bool = True) -> F
     """Take a call from an owner that is gone; None if it moved, or its owner lives after all.
 
     Dispatched: its outcome is unknown from here on, under the new owner if that `serves` its tool.
-    Queued by a decision: the new owner carries it on. Any other: its caller is gone and may ask again; where an
-    attempt was known to be without effect, that attempt's outcome stands.
+    Queued by a decision, or a step of a run: the new owner carries it on. Any other: its caller is gone and may ask
+    again; where an attempt was known to be without effect, that attempt's outcome stands.
     """
     row = yield from get_call(call_id)
     if row is None or row.owner_id is None or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
@@ -201,7 +201,7 @@ def take_over(call_id: str, owner_id: str, at: int, *, serves: bool = True) -> F
             request_owner=None,
         )
         return TakenOver(lost, was_dispatched=True)
-    if row.by_decision or row.sent == "unknown":
+    if row.by_decision or row.sent == "unknown" or row.in_run:
         taken = yield from touch(row, EventType.TAKEN_OVER, at, data, owner_id=owner_id, request_owner=None)
         return TakenOver(taken, was_dispatched=False)
     return TakenOver((yield from _abandon(row, at, data)), was_dispatched=False)
@@ -211,17 +211,20 @@ def abandon(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     """A call of our own that nothing in this process follows: its adapter was never called after its record.
 
     That is so where the answer to a commit was lost. A dispatched one settles as not sent, unless an earlier attempt
-    may have had its effect.
+    may have had its effect; a step of a run is queued again.
     """
     row = yield from get_call(call_id)
     if row is None or row.owner_id != owner_id or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
         return None
-    if row.state == CallState.QUEUED and (row.by_decision or row.sent == "unknown"):
+    if row.state == CallState.QUEUED and (row.by_decision or row.sent == "unknown" or row.in_run):
         return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
     if row.state == CallState.DISPATCHED:
         yield from change(_NEVER_CROSSED, of=call_id, number=row.generation, at=at)
+        data: JsonObject = {"owner": owner_id, "attempt": row.generation, "crossed": False}
         if earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=row.generation):
-            return (yield from _lose(row, at, {"owner": owner_id, "attempt": row.generation, "crossed": False}))
+            return (yield from _lose(row, at, data))
+        if row.in_run:
+            return (yield from move(row, Move.RETRY, EventType.RETRIED, at, data, owner_id=None, sent="no"))
     return (yield from _abandon(row, at, {"owner": owner_id}))
 
 

@@ -34,7 +34,7 @@ _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 _sha256 = hashlib.sha256
 Bytes: TypeAlias = bytes  # a row has a column of the type's own name
-Kind: TypeAlias = Literal["arguments", "output", "raw", "late"]
+Kind: TypeAlias = Literal["arguments", "output", "raw", "late", "plan", "input"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from .carrying import Carrier
 from .case import Case
 from .desk import Desk
 from .following import Follower
+from .not_sent import CallerGoneError, IsDuplicateError
 from .parts import Parts
 from .path import CallPath, key_conflict
 from .proposing import Proposer, principal_of
@@ -39,8 +40,9 @@ from .receipts import Receipts
 from .reconciling import Reconciler
 from .refusal import Reason, RefusedError, refuse
 from .refusing import ENDS_ITSELF, NO_FAILURE, Refusals
-from .sending import CallerGoneError, IsDuplicateError, Sender
+from .sending import Sender
 from .settings import Settings
+from .stepping import Stepper
 from .sweeping import Doors, Sweeper
 from .tasks import Tasks, log_fault
 from .viewing import Viewer, refused_view
@@ -66,6 +68,7 @@ class Runtime(Desk):
         self._path = CallPath(parts, viewer, sender, self._carrier, self._proposer, self._join)
         self._reconciler = Reconciler(parts, self._ask, self._proposal_for)
         self._path.recover = self._recover_here
+        self._stepper = Stepper(parts, self._path, self._note)
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
         self._watchdog = Watchdog(self._on_the_loop)
