@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -165,7 +166,7 @@ async def test_a_deadline_stands_still_while_only_people_are_awaited(bench: Benc
     await made(bench, deadline_at=began + 60 * SECOND)
     for pauses, expected in ((True, began + 160 * SECOND), (False, began + 160 * SECOND)):
         at = bench.clock.now()
-        await bench.record(lambda at=at, pauses=pauses: park("run_1", bench.me, Parked("queued", pauses=pauses), at))
+        await bench.record(partial(park, "run_1", bench.me, Parked("queued", pauses=pauses), at))
         bench.clock.pass_(100)
         await bench.record(lambda: claim_run("run_1", bench.me, bench.clock.now()))
         assert (await run_now(bench)).deadline_at == expected
