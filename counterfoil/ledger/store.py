@@ -238,6 +238,15 @@ class Ledger:
         row, chunks = await self.reads.look(lambda: sealing.whole(payload_id))
         return b"".join(await self._unseal(row, chunks))
 
+    async def open_payloads(self, rows: Sequence[sealing.PayloadRow]) -> list[bytes]:
+        """The whole content of each of these, in one reading; for small ones.
+
+        Raises:
+            KeyMissingError, DamagedLedgerError: see `errors`.
+        """
+        found = await self.reads.look(lambda: sealing.all_chunks(rows))
+        return await asyncio.to_thread(sealing.unseal_all, self._ring, found)
+
     async def read_payload(self, payload_id: str, offset: int, length: int) -> bytes:
         """A part of the content; only the chunks that hold it are read. Shorter at the end, empty beyond it.
 
