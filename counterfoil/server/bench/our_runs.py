@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import count
+from typing import Any
 
 from ...canonical import JsonObject, JsonValue
 from ..app import open_app
@@ -22,7 +23,7 @@ async def our_runs(steps: int) -> AsyncGenerator[Run]:
             numbers = count()
 
             async def run(_number: int) -> None:
-                ended = (await app.run(plan_id, request_key=str(next(numbers)))).wire()
+                ended: dict[str, Any] = (await app.run(plan_id, request_key=str(next(numbers)))).wire()
                 last = ended["outputs"].get(f"s{steps - 1}") if ended["status"] == "succeeded" else None
                 if last != {"value": steps}:
                     raise WrongEndError(f"a run of {steps} steps: expected {steps} at its end, got {last} ({ended})")
