@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
@@ -100,8 +99,8 @@ async def _langgraph(folder: Path, steps: int, at_once: int) -> AsyncGenerator[R
         for before, after in zip((graph.START, *names), (*names, graph.END), strict=True):
             builder.add_edge(before, after)
         numbers = count()
-        with closing(sqlite3.connect(folder / "langgraph.sqlite", check_same_thread=False)) as connection:
-            compiled = builder.compile(checkpointer=saver(connection))
+        with saver.from_conn_string(str(folder / "langgraph.sqlite")) as checkpointer:
+            compiled = builder.compile(checkpointer=checkpointer)
 
             def chain() -> int:
                 which = {"configurable": {"thread_id": str(next(numbers))}, "recursion_limit": steps + 5}
