@@ -25,6 +25,7 @@ from .rows import (
     KeyRow,
     get_call,
 )
+from .run_rows import standing
 from .sealing import Sealed, columns
 from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState
@@ -73,6 +74,16 @@ class OwnerLapsed:
 
 
 @dataclass(frozen=True, slots=True)
+class RunSaysNo:
+    """The run of a step does not let it be sent: it is driven elsewhere, or a person or a time has said so.
+
+    `why` is moved, cancelled, stopped, deadline or authority.
+    """
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Neighbours:
     """What the duplicate rules of design section 6 need to know of a request."""
 
@@ -85,6 +96,7 @@ class Neighbours:
     direct: bool
     now: int
     window: int  # microseconds for which an undelivered settled call is joined
+    run_id: str | None = None  # of a step: what is unresolved in its own run does not hold it up
 
 
 class LeaseRow(NamedTuple):
@@ -239,11 +251,30 @@ def _by_key(bound: KeyRow, who: Neighbours) -> Fact[Duplicate | None]:
     return Duplicate(Relation.IN_PROGRESS, row)
 
 
+def run_says(row: CallRow, owner_id: str, at: int) -> Fact[RunSaysNo | None]:
+    """Whether the run of a step lets it be sent, or proposed, by this owner; None if it does, or there is no run."""
+    if not row.in_run:
+        return None
+    run = yield from standing(row.run_id)
+    if run.owner_id != owner_id or run.finished_at is not None:
+        return RunSaysNo("moved")
+    if run.cancel_requested_at is not None:
+        return RunSaysNo("cancelled")
+    if run.stopped_at is not None and not row.is_read:
+        return RunSaysNo("stopped")
+    if run.deadline_at is not None and at >= run.deadline_at:
+        return RunSaysNo("deadline")
+    return RunSaysNo("authority") if at >= run.grant_expires_at else None
+
+
 def find_unresolved_sibling(who: Neighbours, *, mine: str | None = None) -> Fact[Unresolved | None]:
-    """For a non-read tool without resources: an unresolved call of the same tool by the same principal."""
+    """For a non-read tool without resources: an unresolved call of the same tool by the same principal.
+
+    One of the same run does not count.
+    """
     waiting = yield from fetch(SELECT_WAITING, tenant=who.tenant, subject=who.subject, tool=who.tool)
     for row in waiting:
-        if row.is_unresolved and row.call_id != mine:
+        if row.is_unresolved and row.call_id != mine and row.run_id != who.run_id:
             return Unresolved(row, None)
     return None
 

@@ -14,24 +14,24 @@ from typing import TypeAlias
 from sqlalchemy import bindparam, func, select, text
 
 from ..canonical import JsonObject
-from .admission import Busy, Duplicate, Neighbours, Unresolved, bind_key, find_bound
+from .admission import Busy, Duplicate, Neighbours, RunSaysNo, Unresolved, bind_key, find_bound, run_says
 from .approvals import OPEN, ApprovalState, revoke, set_state
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import look
 from .events import EventType
 from .rows import (
-    POST,
     SELECT_APPROVAL,
     ApprovalRow,
     CallRow,
     create,
     get_call,
     move,
+    place_of,
     touch,
 )
 from .sealing import Sealed, store
 from .settling import release
-from .sql import Count, Fact, Sql, add, change, one
+from .sql import Count, Fact, Sql, add, one
 from .states import CallState, Move
 from .tables import approvals
 
@@ -80,7 +80,7 @@ class NotDecided:
     approval: ApprovalRow | None
 
 
-ProposeResult: TypeAlias = Proposed | TooManyPending | Duplicate | Unresolved
+ProposeResult: TypeAlias = Proposed | TooManyPending | Duplicate | Unresolved | RunSaysNo
 
 _PENDING: Sql[Count] = Sql(
     select(func.count())
@@ -101,10 +101,14 @@ def propose(
     approval: ApprovalRow,
     *,
     pending_max: int,
+    owner_id: str = "",
     deliveries: Sequence[Delivery] = (),
 ) -> Fact[ProposeResult]:
-    """A new call's first record where a person must decide before it is sent."""
+    """A new call's first record where a person must decide before it is sent; `owner_id` drives its run, if any."""
     yield from mark_delivered(deliveries)
+    said = yield from run_says(row, owner_id, row.created_at)
+    if said is not None:
+        return said
     stop = yield from look(who, row.resource_keys)
     if stop is not None and not isinstance(stop, Busy):
         return stop
@@ -122,6 +126,7 @@ def propose(
         "arguments": json.loads(row.args_shown),
         "commitment": arguments.commitment,
     }
+    data |= place_of(row)
     made = yield from create(
         row, Move.PROPOSE, EventType.PROPOSED, data, approval_id=approval.approval_id, rule_id=approval.rule_id
     )
@@ -277,9 +282,7 @@ def _carry_out(row: CallRow, approval: ApprovalRow, decision: Decision) -> Fact[
         "execute_until": approval.execute_until,
     }
     if decision.approve:
-        queued = yield from move(row, Move.APPROVE, EventType.DECIDED, decision.at, data, by_decision=1, owner_id=None)
-        yield from change(POST, topic="decided", call_id=row.call_id, at=decision.at)
-        return queued
+        return (yield from move(row, Move.APPROVE, EventType.DECIDED, decision.at, data, by_decision=1, owner_id=None))
     return (
         yield from _refuse(
             row, EventType.DECIDED, decision.at, "approval_rejected", "A person rejected this call.", data=data

@@ -22,6 +22,7 @@ from .admission import (
     Neighbours,
     OwnerLapsed,
     Relation,
+    RunSaysNo,
     Unresolved,
     bind_key,
     find_bound,
@@ -30,6 +31,7 @@ from .admission import (
     find_unresolved_sibling,
     look_around,
     owner_lives,
+    run_says,
     store_if_clear,
     take_leases,
 )
@@ -47,6 +49,7 @@ from .rows import (
     create,
     get_call,
     move,
+    place_of,
 )
 from .sealing import Sealed, store
 from .sql import Count, Fact, Sql, add, change, fetch, one
@@ -94,7 +97,9 @@ class LateFound:
     row: CallRow
 
 
-NotDispatched: TypeAlias = LateFound | Duplicate | Unresolved | Busy | OverBudget | OwnerLapsed | ApprovalGone | Moved
+NotDispatched: TypeAlias = (
+    LateFound | Duplicate | Unresolved | Busy | OverBudget | OwnerLapsed | ApprovalGone | Moved | RunSaysNo
+)
 
 SINCE: Sql[Count] = Sql(
     select(func.count())
@@ -121,6 +126,9 @@ def dispatch_new(
 ) -> Fact[Dispatched | NotDispatched]:
     """T1 of a call that has no row yet."""
     yield from mark_delivered(attempt.deliveries)
+    said = yield from run_says(row, attempt.owner_id, attempt.at)
+    if said is not None:
+        return said
     guarded = bool(row.resource_keys or attempt.charges)
     if guarded or not (yield from store_if_clear(attempt.owner_id, who, arguments)):
         stop = yield from _stops(row, who, attempt)
@@ -171,7 +179,8 @@ def dispatch_queued(
         return Moved(row)
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
-    stop: NotDispatched | None = yield from _known_by_now(row, idempotency, attempt.at)
+    stop: NotDispatched | None = yield from run_says(row, attempt.owner_id, attempt.at)
+    stop = stop or (yield from _known_by_now(row, idempotency, attempt.at))
     approval = (yield from _consumable(row, digest, attempt.at)) if stop is None and digest is not None else None
     if stop is None and digest is not None and approval is None:
         stop = ApprovalGone((yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")))
@@ -214,15 +223,16 @@ def _known_by_now(row: CallRow, idempotency: str, at: int) -> Fact[LateFound | M
 def _neighbours(who: Neighbours, keys: Sequence[str], mine: str | None = None) -> Fact[Unresolved | Busy | None]:
     if keys:
         return (yield from find_holder(who.tenant, keys, mine=mine))
-    if not who.is_read and who.direct:
+    if not who.is_read and (who.direct or who.run_id is not None):
         return (yield from find_unresolved_sibling(who, mine=mine))
     return None
 
 
 def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved | Busy | None]:
     who = Neighbours(
-        row.tenant, row.subject, row.tool, row.args_digest, row.key, row.is_read, siblings, now=0, window=0
-    )
+        row.tenant, row.subject, row.tool, row.args_digest, row.key, row.is_read, siblings, now=0, window=0,
+        run_id=row.run_id if siblings and row.in_run else None,
+    )  # fmt: skip
     bound = yield from find_bound(row)
     if bound is not None:
         return Duplicate(Relation.CONFLICT, bound)
@@ -329,7 +339,7 @@ def _facts(row: CallRow, commitment: str | None) -> JsonObject:
         "arguments": json.loads(row.args_shown),
         "commitment": commitment,
     }
-    return shown
+    return shown | place_of(row)
 
 
 def _t1(row: CallRow, number: int, attempt: Attempt, arguments: Sealed | None) -> JsonObject:

@@ -31,3 +31,13 @@ class EventType(StrEnum):
     ABANDONED = "abandoned"  # its caller is gone before anything was sent
     ACCEPTED = "accepted"  # the far side has it and still works
     JOINED = "joined"  # an identical request takes part in a call that is there already
+    RUN_CREATED = "run_created"
+    RUN_CLAIMED = "run_claimed"  # a server drives it from here on
+    RUN_PARKED = "run_parked"  # nothing of it can move by itself
+    RUN_RELEASED = "run_released"  # the server that drove it stopped; any other goes on
+    RUN_TAKEN_UP = "run_taken_up"  # its subject has it go on, under a fresh grant
+    RUN_STOPPED = "run_stopped"  # its subject wants no further non-read step until it is taken up
+    RUN_CANCEL_REQUESTED = "run_cancel_requested"
+    RUN_FINISHED = "run_finished"
+    STEP_ENDED = "step_ended"  # what no call says: skipped, not run, failed or refused before anything was sent
+    STEP_EXPANDED = "step_expanded"  # how many items a `for_each` has

@@ -2,7 +2,7 @@
 
 A fresh file is made at the latest version at once. An older one is copied beside itself and then brought forward in
 one transaction under the write lock, so that two first starts, or two upgrades, may race. A newer one is left alone.
-Version n is n - 1 steps after the first; a step is a list of statements and is never edited once released.
+Version n is n - 1 steps after the first; the steps are in `schema_steps`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .errors import (
     reason_of,
 )
 from .place import publish
+from .schema_steps import STEPS as STEPS
+from .schema_steps import Step
 from .sql import Sql, change, fetch, run
 from .tables import meta, metadata
 
 T = TypeVar("T")
-Step: TypeAlias = tuple[str, ...]
 Durability: TypeAlias = Literal["full", "normal"]
 
-STEPS: Final[tuple[Step, ...]] = (("ALTER TABLE calls ADD COLUMN charges VARCHAR",),)
 LATEST: Final = 1 + len(STEPS)
 APPLICATION_ID: Final = 0x43464C47  # "CFLG", in the file's header
 STATEMENTS: Final = 512  # prepared statements that a connection keeps: more than the ledger has

@@ -71,7 +71,7 @@ RECENT: Sql[CallRow] = Sql(
 )
 UNDELIVERED: Sql[Count] = Sql(
     select(calls.c.settled_at)
-    .where(*_MINE, JOINABLE, calls.c.settled_at > bindparam("since"))
+    .where(*_MINE, JOINABLE, calls.c.route == "direct", calls.c.settled_at > bindparam("since"))
     .order_by(calls.c.tool, calls.c.args_digest)  # the order of its index
     .limit(EVENT_PAGE),
     Count,

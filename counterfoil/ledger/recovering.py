@@ -32,12 +32,15 @@ class CallId(NamedTuple):
 
 
 _OPEN_STATES = text("calls.state != 'settled' AND calls.state != 'refused'")
+_DIRECT = text("calls.step IS NULL")
+"""The calls of a run are its driver's to take over and to carry on."""
 
 ORPHANS: Sql[CallId] = Sql(
     select(calls.c.call_id)
     .select_from(calls.join(owners, owners.c.owner_id == calls.c.owner_id))
     .where(
         _OPEN_STATES,
+        _DIRECT,
         or_(calls.c.state == "dispatched", calls.c.state == "queued"),
         or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None)),
     )
@@ -71,7 +74,7 @@ CANCELLED: Sql[CallId] = Sql(
 
 UNCLAIMED: Sql[CallId] = Sql(
     select(calls.c.call_id)
-    .where(_OPEN_STATES, calls.c.state == "queued", calls.c.owner_id.is_(None))
+    .where(_OPEN_STATES, _DIRECT, calls.c.state == "queued", calls.c.owner_id.is_(None))
     .order_by(calls.c.created_at)
     .limit(PAGE),
     CallId,
@@ -98,6 +101,7 @@ PARKED: Sql[CallId] = Sql(
     .select_from(calls.join(owners, owners.c.owner_id == calls.c.owner_id))
     .where(
         _OPEN_STATES,
+        _DIRECT,
         calls.c.state == "awaiting_reconciliation",
         or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None)),
     )
@@ -178,8 +182,8 @@ def take_over(call_id: str, owner_id: str, at: int, *, serves: bool = True) -> F
     """Take a call from an owner that is gone; None if it moved, or its owner lives after all.
 
     Dispatched: its outcome is unknown from here on, under the new owner if that `serves` its tool.
-    Queued by a decision: the new owner carries it on. Any other: its caller is gone and may ask again; where an
-    attempt was known to be without effect, that attempt's outcome stands.
+    Queued by a decision, or a step of a run: the new owner carries it on. Any other: its caller is gone and may ask
+    again; where an attempt was known to be without effect, that attempt's outcome stands.
     """
     row = yield from get_call(call_id)
     if row is None or row.owner_id is None or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
@@ -201,7 +205,7 @@ def take_over(call_id: str, owner_id: str, at: int, *, serves: bool = True) -> F
             request_owner=None,
         )
         return TakenOver(lost, was_dispatched=True)
-    if row.by_decision or row.sent == "unknown":
+    if row.by_decision or row.sent == "unknown" or row.in_run:
         taken = yield from touch(row, EventType.TAKEN_OVER, at, data, owner_id=owner_id, request_owner=None)
         return TakenOver(taken, was_dispatched=False)
     return TakenOver((yield from _abandon(row, at, data)), was_dispatched=False)
@@ -211,17 +215,20 @@ def abandon(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     """A call of our own that nothing in this process follows: its adapter was never called after its record.
 
     That is so where the answer to a commit was lost. A dispatched one settles as not sent, unless an earlier attempt
-    may have had its effect.
+    may have had its effect; a step of a run is queued again.
     """
     row = yield from get_call(call_id)
     if row is None or row.owner_id != owner_id or row.state not in {CallState.DISPATCHED, CallState.QUEUED}:
         return None
-    if row.state == CallState.QUEUED and (row.by_decision or row.sent == "unknown"):
+    if row.state == CallState.QUEUED and (row.by_decision or row.sent == "unknown" or row.in_run):
         return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
     if row.state == CallState.DISPATCHED:
         yield from change(_NEVER_CROSSED, of=call_id, number=row.generation, at=at)
+        data: JsonObject = {"owner": owner_id, "attempt": row.generation, "crossed": False}
         if earlier_unknown(row, (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)), before=row.generation):
-            return (yield from _lose(row, at, {"owner": owner_id, "attempt": row.generation, "crossed": False}))
+            return (yield from _lose(row, at, data))
+        if row.in_run:
+            return (yield from move(row, Move.RETRY, EventType.RETRIED, at, data, owner_id=None, sent="no"))
     return (yield from _abandon(row, at, {"owner": owner_id}))
 
 

@@ -10,14 +10,15 @@ import json
 from functools import cache
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import Update, bindparam, insert, select, text, update
+from sqlalchemy import Update, bindparam, select, text, update
 
 from ..canonical import JsonObject
 from .chain import ENDS_THERE, INSERT_EVENT, Head, append, check_last, following
 from .events import EventType
-from .sql import Fact, Sql, add, one
+from .run_rows import WHOLE, chained, extend, post, standing
+from .sql import Fact, Sql, add, change, one
 from .states import UNRESOLVED, Move, after
-from .tables import approvals, attempts, calls, keys, outbox
+from .tables import approvals, attempts, calls, keys
 
 
 class StaleRowError(Exception):
@@ -86,6 +87,11 @@ class CallRow(NamedTuple):
         """The canonical keys that this call holds or will hold; shared ones keep their prefix."""
         found: list[str] = json.loads(self.resources) if self.resources != "[]" else []
         return found
+
+    @property
+    def in_run(self) -> bool:
+        """True for a step of a run, whose chain it shares; a direct call, and a probe, is a run of one."""
+        return self.run_id != self.call_id
 
     @property
     def is_read(self) -> bool:
@@ -263,7 +269,6 @@ SELECT_KEY: Sql[KeyRow] = Sql(
 EXPIRE_KEYS: Sql[Any] = Sql(
     update(keys).where(keys.c.call_id == bindparam("of")).values(expires_at=bindparam("expires_at"))
 )
-POST: Sql[Any] = Sql(insert(outbox).values(topic=bindparam("topic"), call_id=bindparam("call_id"), at=bindparam("at")))
 
 # Partial indexes serve a query only where their condition stands in it as literals, not as parameters.
 SAME_TOOL = (
@@ -303,6 +308,8 @@ def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: 
         StaleRowError: somebody changed the row after it was read; nothing was changed.
         DamagedChainError: the chain does not end where the row says; nothing was changed.
     """
+    if row.in_run:
+        return (yield from _touch_in_run(row, event, at, data, changes))
     old = Head(row.run_id, row.seq, row.head)
     head, entry = following(old, row.tenant, row.call_id, event, at, data)
     written = _written(row, head, at, changes)
@@ -314,6 +321,27 @@ def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: 
         written = _written(row, head, at, changes)
         yield update_call(*written), {**written, **guards}
     yield INSERT_EVENT, entry
+    return row._replace(**written)
+
+
+_BY_ITS_DRIVER = frozenset(
+    {EventType.DISPATCHED, EventType.OBSERVED, EventType.SETTLED, EventType.RETRIED, EventType.LOST, EventType.PROBED}
+)
+"""What the driver of a run learns from its own call; of anything else that happens to one it is woken."""
+
+
+def _touch_in_run(row: CallRow, event: EventType, at: int, data: JsonObject, changes: dict[str, Any]) -> Fact[CallRow]:
+    """The same for a step of a run: the chain is the run's, whose row names its end."""
+    stands = yield from standing(row.run_id)
+    at = max(at, stands.last_at or 0)
+    head, entry = chained(row.run_id, row.call_id, event, at, data, stands)
+    written = _written(row, head, at, changes)
+    if (yield from change(update_call(*written), of=row.call_id, was=row.revision, **written)) != 1:
+        raise StaleRowError(f"{row.call_id} is no longer at revision {row.revision}")
+    yield from extend(stands, head, entry)
+    owner_id = changes.get("owner_id", row.owner_id)
+    if stands.finished_at is None and (event not in _BY_ITS_DRIVER or stands.owner_id != owner_id):
+        yield from post(row.run_id, at)
     return row._replace(**written)
 
 
@@ -332,8 +360,23 @@ def _last_at(row: CallRow, head: Head) -> Fact[int]:
     return (yield from check_last(head))
 
 
+def place_of(row: CallRow) -> JsonObject:
+    """Where in a run a call stands, for its first event: its step and item; nothing for a direct one."""
+    if row.step is None:
+        return {}
+    return {"step": row.step} if row.item == WHOLE else {"step": row.step, "item": row.item}
+
+
 def create(row: CallRow, by: Move, event: EventType, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
     """Write a call's first record: its first event and its row, after the given move from `new`."""
+    if row.in_run:
+        stands = yield from standing(row.run_id)
+        at = max(row.created_at, stands.last_at or 0)
+        head, entry = chained(row.run_id, row.call_id, event, at, data, stands)
+        yield from extend(stands, head, entry)
+        new = row._replace(state=after(row.state, by).value, revision=1, seq=head.seq, head=head.hash, **changes)
+        yield from add(calls, new)
+        return new
     head = yield from append(
         Head.new(row.run_id), tenant=row.tenant, call_id=row.call_id, type=event, at=row.created_at, data=data
     )

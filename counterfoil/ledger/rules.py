@@ -1,6 +1,6 @@
 """The invariants of the tables that one query each can look for: it finds the rows that break it.
 
-They speak of calls, attempts, resources, keys, approvals and payloads as the facts of this room leave them.
+They speak of calls, attempts, resources, keys, approvals, payloads and runs as the facts of this room leave them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .events import EventType
 from .evidence import HAPPENED
 from .sql import Sql
 from .states import ENDED, SENT_AND_OPEN, CallState
-from .tables import approvals, attempts, budgets, calls, events, keys, leases, payload_chunks, payloads
+from .tables import approvals, attempts, budgets, calls, events, keys, leases, payload_chunks, payloads, plans, runs
 
 ROWS: Final = 100  # of each rule
 
@@ -238,6 +238,34 @@ RULES: Final = (
             _c.state == CallState.AWAITING_APPROVAL.value,
             _no(approvals, _p.approval_id == _c.approval_id, _p.call_id == _c.call_id, _p.state == "pending"),
         ),
+    ),
+    _rule(
+        "run_of_step", "calls", "its run is missing",
+        select(_c.call_id).where(_c.run_id != _c.call_id, _no(runs, runs.c.run_id == _c.run_id)),
+    ),
+    _rule(
+        "run_ended", "runs", "it is finished, and somebody drives it or a call of it is under way",
+        select(runs.c.run_id).where(
+            runs.c.finished_at.is_not(None),
+            or_(
+                runs.c.owner_id.is_not(None),
+                _is_there(
+                    calls, _c.run_id == runs.c.run_id, ~ENDED_CALL,
+                    _no(
+                        events, events.c.run_id == _c.run_id, events.c.call_id == _c.call_id,
+                        events.c.type == EventType.REOPENED.value,
+                    ),
+                ),
+            ),
+        ),
+    ),
+    _rule(
+        "run_driven", "runs", "it is said to be running, and nobody drives it",
+        select(runs.c.run_id).where(runs.c.status == "running", runs.c.owner_id.is_(None)),
+    ),
+    _rule(
+        "run_has_plan", "runs", "its plan is missing",
+        select(runs.c.run_id).where(_no(plans, plans.c.plan_id == runs.c.plan_id)),
     ),
     _rule(
         "budget_positive", "budgets", "more was given back than was taken",

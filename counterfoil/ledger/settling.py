@@ -13,7 +13,16 @@ from typing import Any, TypeAlias, cast
 from sqlalchemy import bindparam, delete
 
 from ..canonical import JsonObject
-from .admission import Duplicate, Neighbours, bind_key, find_duplicate, keep_key, start_retention, take_leases
+from .admission import (
+    Duplicate,
+    Neighbours,
+    RunSaysNo,
+    bind_key,
+    find_duplicate,
+    keep_key,
+    start_retention,
+    take_leases,
+)  # fmt: skip
 from .approvals import revoke
 from .bookkeeping import Delivery, mark_delivered
 from .budgeting import give_back, spend_after
@@ -30,8 +39,10 @@ from .rows import (
     create,
     get_call,
     move,
+    place_of,
     touch,
 )
+from .run_rows import POST_TO_WAITING, standing
 from .sealing import Sealed, store
 from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState, Move
@@ -161,10 +172,15 @@ def observe(
     settlement: Settlement,
     owner_id: str,
     deliveries: Sequence[Delivery],
-) -> Fact[Settled | Duplicate]:
-    """T1 and T2 of a closed-world read in one fact, after it ran and before its answer."""
+) -> Fact[Settled | Duplicate | RunSaysNo]:
+    """T1 and T2 of a closed-world read in one fact, after it ran and before its answer.
+
+    One of a run that is driven elsewhere by now is not recorded: it is read again there.
+    """
     settlement = _after(settlement, row.created_at)
     yield from mark_delivered(deliveries)
+    if row.in_run and (yield from standing(row.run_id)).owner_id != owner_id:
+        return RunSaysNo("moved")
     if row.key is not None and (duplicate := (yield from find_duplicate(who))) is not None:
         return duplicate
     yield from store(arguments)
@@ -185,7 +201,7 @@ def observe(
         row,
         Move.RECORD_READ,
         EventType.OBSERVED,
-        data,
+        data | place_of(row),
         attempts=1,
         generation=1,
         owner_id=owner_id,
@@ -216,6 +232,8 @@ def conclude(row: CallRow, settlement: Settlement, **changes: Any) -> Fact[CallR
         event = EventType.SETTLED if settlement.by in {"execution", "recovery"} else EventType.RESOLVED
         done = yield from move(row, Move.SETTLE, event, settlement.at, data, **changes)
         yield from release(done, settlement.at)
+        if row.generation > 1 or row.state in UNRESOLVED:
+            yield from change(POST_TO_WAITING, call_id=row.call_id, at=settlement.at)
     if settlement.output is not None:
         yield from store(settlement.output)
     return done
@@ -250,8 +268,8 @@ def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]
         sent=str(late["sent"]),
         at=at,
         by="late",
-        code=_text(late.get("code")),
-        message=_text(late.get("message")),
+        code=cast("str | None", late.get("code")),
+        message=cast("str | None", late.get("message")),
         retryable=bool(late.get("retryable")),
         details=_object(late.get("details")),
         evidence=_object(late.get("evidence")),
@@ -374,10 +392,6 @@ def _t2(row: CallRow, generation: int, settlement: Settlement) -> JsonObject:
         "output_bytes": settlement.output.bytes if settlement.output else None,
     }
     return {name: value for name, value in data.items() if value is not None}
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _object(value: Any) -> JsonObject | None:  # noqa: ANN401 (JSON)

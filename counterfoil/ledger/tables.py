@@ -56,7 +56,7 @@ calls = Table(
     Column("call_id", String, primary_key=True),
     Column("run_id", String, nullable=False),  # the chain; a direct call's is its own id
     Column("step", String),
-    Column("item", BigInteger),
+    Column("item", BigInteger),  # of a step of a run; -1 where that has no items
     Column("parent_call_id", String),  # of a probe or a compensation: the call it is about
     Column("route", String, nullable=False),
     Column("tenant", String, nullable=False),
@@ -108,6 +108,12 @@ calls = Table(
     Column("head", LargeBinary, nullable=False),  # its hash
 )
 Index("calls_run", calls.c.run_id)
+_OF_A_RUN = calls.c.step.is_not(None)
+Index(
+    "calls_step",
+    calls.c.run_id, calls.c.step, calls.c.item, calls.c.route,
+    unique=True, sqlite_where=_OF_A_RUN, postgresql_where=_OF_A_RUN,
+)  # fmt: skip
 _UNSETTLED = calls.c.state != "settled"
 Index("calls_owner", calls.c.owner_id, calls.c.state, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
 Index("calls_open", calls.c.state, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
@@ -161,7 +167,7 @@ payloads = Table(
     Column("payload_id", String, primary_key=True),
     Column("call_id", String, nullable=False),
     Column("tenant", String, nullable=False),
-    Column("kind", String, nullable=False),  # arguments | output | raw | late
+    Column("kind", String, nullable=False),  # arguments | output | raw | late | plan | input
     Column("bytes", BigInteger, nullable=False),
     Column("sha256", String, nullable=False),  # of the plain bytes; shown to their owner only
     Column("commitment", String, nullable=False),  # hex HMAC-SHA256(salt, plain bytes): what events hold
@@ -255,14 +261,97 @@ budgets = Table(
     Column("used", BigInteger, nullable=False),  # cost and sum in millionths, elapsed_s in microseconds
 )
 
+plans = Table(
+    "plans",
+    metadata,
+    Column("plan_id", String, primary_key=True),
+    Column("tenant", String, nullable=False),
+    Column("subject", String, nullable=False),
+    Column("client", String, nullable=False),
+    Column("goal", String, nullable=False),  # redacted
+    Column("digest", String, nullable=False),
+    Column("payload", String, nullable=False),  # the whole plan with its pins, sealed
+    Column("steps", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("plan_id", String, nullable=False),
+    Column("tenant", String, nullable=False),
+    Column("subject", String, nullable=False),
+    Column("client", String, nullable=False),
+    Column("scopes", String, nullable=False),  # JSON list: the grant, as at its submission or renewal
+    Column("claimed", String, nullable=False),  # JSON object
+    Column("goal", String, nullable=False),  # redacted
+    Column("plan_digest", String, nullable=False),
+    Column("input_digest", String, nullable=False),
+    Column("input_payload", String, nullable=False),
+    Column("request_key", String, nullable=False),
+    Column("grant_expires_at", BigInteger, nullable=False),
+    Column("status", String, nullable=False),
+    Column("reason", String),
+    Column("code", String),
+    Column("message", String),
+    Column("due_at", BigInteger),  # parked: when it goes on by itself
+    Column("waits_for", String),  # parked: an unresolved call elsewhere whose settlement wakes it
+    Column("owner_id", String),  # who drives it; null: nobody
+    Column("wakes", BigInteger, nullable=False),
+    Column("deadline_at", BigInteger),
+    Column("paused_at", BigInteger),  # the deadline stands still since then
+    Column("stopped_at", BigInteger),  # no further non-read step until it is taken up
+    Column("cancel_requested_at", BigInteger),
+    Column("cancel_requested_by", String),
+    Column("cancel_reason", String),
+    Column("compensation", String, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    Column("parent_run_id", String),
+    Column("from_step", String),
+    Column("trace_id", String),
+    Column("version", BigInteger, nullable=False),  # compare-and-set; counts the events of its calls too
+    Column("seq", BigInteger, nullable=False),
+    Column("head", LargeBinary, nullable=False),
+)
+Index("runs_key", runs.c.tenant, runs.c.subject, runs.c.request_key, unique=True)
+Index("runs_recent", runs.c.tenant, runs.c.subject, runs.c.created_at)
+Index("runs_newest", runs.c.created_at)
+_DRIVEN = runs.c.owner_id.is_not(None)
+Index("runs_owner", runs.c.owner_id, sqlite_where=_DRIVEN, postgresql_where=_DRIVEN)
+_DUE = runs.c.due_at.is_not(None)
+Index("runs_due", runs.c.due_at, sqlite_where=_DUE, postgresql_where=_DUE)
+_HELD_UP = runs.c.waits_for.is_not(None)
+Index("runs_waiting", runs.c.waits_for, sqlite_where=_HELD_UP, postgresql_where=_HELD_UP)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("step", String, primary_key=True),
+    Column("item", BigInteger, primary_key=True),  # -1: the step itself
+    Column("state", String, nullable=False),
+    Column("outcome", String),
+    Column("code", String),
+    Column("message", String),
+    Column("details", String),  # JSON object, redacted
+    Column("reason", String),  # for not_run and skipped: the step that caused it, or why
+    Column("items", BigInteger),  # of a `for_each`: how many there are
+    Column("at", BigInteger, nullable=False),
+)
+
 outbox = Table(
     "outbox",
     metadata,
     _sequence(),
-    Column("topic", String, nullable=False),
-    Column("call_id", String, nullable=False),
+    Column("topic", String, nullable=False),  # wake
+    Column("run_id", String, nullable=False),
     Column("at", BigInteger, nullable=False),
 )
+Index("outbox_run", outbox.c.run_id)
 
 events = Table(
     "events",

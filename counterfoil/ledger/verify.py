@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
@@ -22,7 +23,7 @@ from .errors import DamagedChainError
 from .place import connect_read_only
 from .reads import Reads
 from .sql import Fact, Sql, fetch, run
-from .tables import calls, events
+from .tables import calls, events, runs
 from .walk import PAGE, all_events, events_of
 
 PROBLEMS: Final = 1000  # a report's list; further ones are counted
@@ -122,7 +123,7 @@ def _row(event: Event) -> Row:
     return Row(event.run_id, event.seq, event.prev, event.hash, event.body, claims)
 
 
-# The ends of chains, as the calls' state names them.
+# The ends of chains, as the state of calls and runs names them.
 
 
 class _End(NamedTuple):
@@ -145,8 +146,20 @@ def _ends() -> Select[*tuple[Any, ...]]:
     )
 
 
+def _run_ends() -> Select[*tuple[Any, ...]]:
+    r, e = runs.c, events.alias("e")
+    last = select(func.max(events.c.seq)).where(events.c.run_id == r.run_id).scalar_subquery()
+    return (
+        select(r.run_id, r.run_id, r.seq, r.head, e.c.hash, last)
+        .select_from(runs.outerjoin(e, and_(e.c.run_id == r.run_id, e.c.seq == r.seq)))
+        .order_by(r.run_id)
+    )
+
+
 SELECT_ENDS = Sql(_ends().where(calls.c.call_id > bindparam("after", type_=calls.c.call_id.type)).limit(PAGE), _End)
 SELECT_ENDS_OF = Sql(_ends().where(calls.c.run_id == bindparam("run", type_=calls.c.run_id.type)).limit(PAGE), _End)
+SELECT_RUN_ENDS = Sql(_run_ends().where(runs.c.run_id > bindparam("after", type_=runs.c.run_id.type)).limit(PAGE), _End)
+SELECT_RUN_END = Sql(_run_ends().where(runs.c.run_id == bindparam("run", type_=runs.c.run_id.type)), _End)
 
 
 def _end_fault(end: _End) -> str | None:
@@ -170,7 +183,7 @@ def verify_database(path: Path) -> VerifyReport:
         try:
             for event in all_events(connection):
                 checker.feed(_row(event))
-            for end in _all_ends(connection):
+            for end in chain(_all_ends(connection, SELECT_ENDS), _all_ends(connection, SELECT_RUN_ENDS)):
                 if (what := _end_fault(end)) is not None:
                     checker.report(end.run_id, end.seq, what)
         except sqlite3.DatabaseError as error:
@@ -178,9 +191,9 @@ def verify_database(path: Path) -> VerifyReport:
     return checker.result()
 
 
-def _all_ends(connection: sqlite3.Connection) -> Iterator[_End]:
+def _all_ends(connection: sqlite3.Connection, sql: Sql[_End]) -> Iterator[_End]:
     after = ""
-    while page := run(connection, fetch(SELECT_ENDS, after=after)):
+    while page := run(connection, fetch(sql, after=after)):
         yield from page
         after = page[-1].call_id
 
@@ -194,7 +207,8 @@ def chain_problem(run_id: str) -> Fact[Problem | None]:
         if checker.problems:
             return checker.problems[0]
         after = page[-1].seq
-    for end in (yield from fetch(SELECT_ENDS_OF, run=run_id)):
+    ends = [*(yield from fetch(SELECT_RUN_END, run=run_id)), *(yield from fetch(SELECT_ENDS_OF, run=run_id))]
+    for end in ends:
         if (what := _end_fault(end)) is not None:
             return Problem(run_id, end.seq, what)
     return None

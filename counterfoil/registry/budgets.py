@@ -122,6 +122,13 @@ class Budgets:
         return next((demand for demand in wanted if demand.least > (demand.limit or 0)), None)
 
 
+def run_demands(run_id: str, limits: Mapping[Kind, int], contract: Contract) -> list[Demand]:
+    """What a step takes from the budget of its run."""
+    amounts = amounts_of(contract)
+    counter = f"{Scope.RUN.value}:{run_id}"
+    return [Demand(counter, kind, 0, amounts[kind], limit) for kind, limit in limits.items() if kind in amounts]
+
+
 def amounts_of(contract: Contract) -> dict[Kind, int]:
     """What one call of this contract takes, by kind; 0 for what is known only after it.
 

@@ -17,7 +17,7 @@ from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
 from ..registry.template import SHARED
 from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, Route, Verdict, Visibility
-from .case import Admitted
+from .case import Admitted, Within
 from .refusal import RefusedError, refuse, refuse_arguments
 from .views import Next
 
@@ -44,14 +44,14 @@ class Admission:
         """The rules of now."""
         return cls(parts.catalogue, parts.policy, parts.ledger.mac, parts.settings.everything_listed)
 
-    def admit(self, request: CallRequest) -> Admitted:
+    def admit(self, request: CallRequest, within: Within | None = None) -> Admitted:
         """What may be done about a request; the policy's verdict is part of the answer.
 
         Raises:
             RefusedError: unknown, not visible, out of scope, or arguments that break the schema. Those that fit it
                 and cannot be sent are in the answer, since a call that was made with them once may be joined.
         """
-        entry = self._resolve(request)
+        entry = self._resolve(request) if within is None else self._pinned(request, within)
         if request.route is not Route.PROBE and not request.dry_run:
             self._check_scopes(entry, request.principal)
         if request.read_only and not entry.contract.is_read:
@@ -80,12 +80,13 @@ class Admission:
         if problems:
             unsendable = _unsendable(entry.contract, arguments, problems)
             return Admitted(entry.contract, entry.adapter, arguments, NOT_ASKED, (), self.policy, unsendable=unsendable)
-        decision = SERVER_AUTHORITY if probe else self.policy.decide(entry.contract, arguments.value, request.principal)
+        contract = entry.contract if within is None else within.narrow(entry.contract)
+        decision = SERVER_AUTHORITY if probe else self.policy.decide(contract, arguments.value, request.principal)
         try:
-            resources = self._resources(entry.contract, arguments.value)
+            resources = self._resources(contract, arguments.value)
         except ContractError as error:
             raise refuse_arguments("", "arguments that name what the call holds", f"others ({error})") from error
-        return Admitted(entry.contract, entry.adapter, arguments, decision, resources, self.policy)
+        return Admitted(contract, entry.adapter, arguments, decision, resources, self.policy)
 
     def _resources(self, contract: Contract, arguments: JsonObject) -> tuple[str, ...]:
         """The keys that are held and written down; one that tells a secret is its keyed digest, the same each time."""
@@ -108,6 +109,19 @@ class Admission:
         ):
             raise self._unknown(request)
         return entry
+
+    def _pinned(self, request: CallRequest, within: Within) -> Entry:
+        """The tool of a step, exactly as its plan has seen it."""
+        entry = self.catalogue.get(request.tool, request.version)
+        if entry is not None and entry.contract.schema_digest == within.schema_digest:
+            return self._resolve(request)
+        what = "is not there any more" if entry is None else "has another schema, effect or recovery now"
+        raise refuse(
+            ErrorCode.PLAN_STALE,
+            f"{request.tool} {request.version} {what} than when this was planned, so the step is not sent. "
+            "Plan the rest anew.",
+            Next("plan", {}, "Plan what is left with the tools of now."),
+        )
 
     def _unknown(self, request: CallRequest) -> Exception:
         nearest = self.catalogue.nearest(request.tool, request.principal, self.policy)

@@ -20,6 +20,10 @@ class Slot:
     def __init__(self, held: list[asyncio.Semaphore]) -> None:
         self._held = held
 
+    def add(self, held: asyncio.Semaphore) -> None:
+        """Another one that was acquired for this attempt."""
+        self._held.append(held)
+
     def release(self) -> None:
         """Give everything back; a second time does nothing."""
         while self._held:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..registry.contract import Contract
+from ..registry.contract import Contract, Retry
 from ..registry.vocabulary import Effect
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..ledger.rows import CallRow
     from ..registry.adapter import Adapter, ProgressSink
     from ..registry.arguments import Arguments
-    from ..registry.budgets import LimitState
+    from ..registry.budgets import Kind, LimitState
     from ..registry.policy import Decision, Policy
     from ..registry.principal import Principal
     from ..registry.request import CallRequest
     from .attempt import Running
     from .refusal import RefusedError
+    from .settlement import Result
     from .views import CallView
 
 
@@ -47,6 +50,43 @@ class Admitted:
         return self.contract.gate.effect is Effect.READ and not self.contract.gate.open_world
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Where in a run a call stands, and what its plan says of it beyond the tool's contract.
+
+    `item` is -1 for the step itself. `schema_digest` is what the plan has pinned. The narrowings (seconds, counts) are
+    None where the plan states none. `budget` is what the whole run may use, in stored units. `parallel` is how many
+    calls of the run may be under way at once; one takes it last, so that whoever waits for anything else holds none.
+    """
+
+    run_id: str
+    step: str
+    item: int
+    schema_digest: str
+    parallel: asyncio.Semaphore
+    timeout_s: float | None = None
+    attempts: int | None = None
+    backoff_s: float | None = None
+    least_s: float | None = None
+    budget: Mapping[Kind, int] = field(default_factory=dict["Kind", int])
+
+    def narrow(self, contract: Contract) -> Contract:
+        """The contract with the plan's own time-out and retry; these can only be the lower ones."""
+        limits, retry = contract.limits, contract.retry
+        return replace(
+            contract,
+            limits=replace(
+                limits,
+                timeout_s=min(limits.timeout_s, self.timeout_s or limits.timeout_s),
+                retry=Retry(
+                    min(retry.attempts, self.attempts or retry.attempts),
+                    max(retry.backoff_s, self.backoff_s or 0),
+                    max(retry.least_s, self.least_s or 0),
+                ),
+            ),
+        )
+
+
 @dataclass(eq=False)
 class Case:
     """A call under way in this process.
@@ -55,6 +95,7 @@ class Case:
     it. `progress` are their sinks. `asked_about` is, for a probe, the call that it asks about.
     `joined` says that `row` is another call's, which this request takes part in, `joining` that it
     may be about to. `guarded` says that a guard of the running attempt has let its tool act.
+    `within` is its place in a run, `result` what its last attempt brought.
     """
 
     call_id: str
@@ -75,6 +116,8 @@ class Case:
     joining: str | None = None
     guarded: bool = False
     stirred: bool = False
+    within: Within | None = None
+    result: Result | None = None
     _nudged: asyncio.Future[None] | None = None
     _listener: asyncio.Future[None] | None = None
 

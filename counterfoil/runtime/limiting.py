@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.budgeting import Charge, OverBudget, room_for, used_of
-from ..registry.budgets import Demand, Kind, LimitState, Scope
+from ..registry.budgets import Demand, Kind, LimitState, Scope, run_demands
 from ..registry.vocabulary import ErrorCode, JsonObject, Route
 from .clock import rfc3339
 from .refusal import RefusedError, refuse
@@ -27,10 +27,14 @@ FREE: Final = frozenset({Route.PROBE.value, Route.COMPENSATION.value})
 
 def charges(parts: Parts, case: Case, at: int) -> tuple[Charge, ...]:
     """What a call takes in T1 at this time; a rule that matched already only counts it."""
-    if not parts.limits_calls or _is_free(case):
+    within = case.within
+    limited = parts.limits_calls or (within is not None and within.budget)
+    if not limited or _is_free(case):
         return ()
     known = case.known
     demands = [*parts.budgets.demands(known.contract, case.principal), *_rule_demands(parts, case)]
+    if within is not None:
+        demands += run_demands(within.run_id, within.budget, known.contract)
     return tuple(_charge(demand, at, counted=demand.rule_id in known.beyond) for demand in demands)
 
 
@@ -105,8 +109,11 @@ async def require_budget(parts: Parts, case: Case) -> None:
 
 
 def beyond_run(parts: Parts, case: Case) -> RefusedError | None:
-    """The refusal of a call that does not fit the budget of a run, since it is a run of one; None if it fits."""
-    demand = None if _is_free(case) else parts.budgets.beyond_run(case.known.contract)
+    """The refusal of a call that does not fit the budget of a run, since it is a run of one; None if it fits.
+
+    What a step takes from its run is counted in T1.
+    """
+    demand = None if _is_free(case) or case.within is not None else parts.budgets.beyond_run(case.known.contract)
     return None if demand is None else over_budget(parts, OverBudget(_charge(demand, 0, counted=False), 0))
 
 

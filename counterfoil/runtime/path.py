@@ -23,7 +23,7 @@ from ..ledger.states import CallState
 from ..registry.limits import Actor
 from ..registry.outcome import Outcome
 from ..registry.request import CallRequest
-from ..registry.vocabulary import ErrorCode, JsonValue, Verdict
+from ..registry.vocabulary import ErrorCode, JsonValue, Route, Verdict
 from .admitting import Admission
 from .answers import dry_run, time_is_up
 from .attempt import Running
@@ -31,19 +31,12 @@ from .carrying import Carrier
 from .case import Case
 from .clock import MICROSECOND, micros
 from .limiting import beyond_run, charges, limit_details, reset, weigh
+from .not_sent import IsDuplicateError, LimitReachedError, MovedOnError, NeedsProposalError, RulesChangedError
 from .parts import Parts
 from .proposing import Proposer
-from .refusal import Reason, RefusedError, refuse
+from .refusal import Reason, RefusedError, is_for_later, refuse
 from .retry import Again, next_attempt
-from .sending import (
-    IsDuplicateError,
-    LimitReachedError,
-    MovedOnError,
-    NeedsProposalError,
-    RulesChangedError,
-    Sender,
-    cannot_record,
-)
+from .sending import Sender, cannot_record
 from .settlement import Result
 from .viewing import Viewer, refused_view
 from .views import CallView
@@ -71,7 +64,7 @@ class CallPath:
         """A request that has no row yet."""
         request = case.request
         assert request is not None, "a fresh case has a request"
-        case.admitted = Admission.of(self._parts).admit(request)
+        case.admitted = Admission.of(self._parts).admit(request, case.within)
         try:
             await self._sender.require_sendable(case)
             await self._weigh(case)
@@ -116,7 +109,8 @@ class CallPath:
         """A queued call that has a row: decided, to be sent again, or left by another server."""
         row = case.row
         assert row is not None, "a resumed case has a row"
-        await self._parts.ledger.require_sound_chain(row.run_id)
+        if case.within is None:  # the driver of a run has looked at its chain
+            await self._parts.ledger.require_sound_chain(row.run_id)
         try:
             await self._readmit(case, row)
         except RefusedError as error:
@@ -130,6 +124,7 @@ class CallPath:
                 raise beyond
             approval = await self._viewer.approval(row.approval_id)
             digest = self._proposer.redeem(case, row, approval)
+            await self._until(row.not_before)
             return await self._send(case, digest)
         except LimitReachedError as error:
             return await self._decide_anew(case, error)
@@ -156,6 +151,7 @@ class CallPath:
         assert row is not None, "only a call with a row moves on"
         if moved.late:
             row = await self._read_late(row)
+        case.record(row)
         return await self._viewer.view(row)
 
     async def _read_late(self, row: CallRow) -> CallRow:
@@ -175,6 +171,7 @@ class CallPath:
                 slot = await self._sender.send(case, digest)
                 result = await self._carrier.attempt(case, slot, started)
                 continue
+            case.result = result
             pause = self._before_recovery(case, row, started)
             if row.state == CallState.AWAITING_RECONCILIATION and pause is not None:
                 assert self.recover is not None, "wired at construction"
@@ -247,8 +244,10 @@ class CallPath:
             parts.deliveries.extend(carried)
             raise cannot_record(error) from None
         if not isinstance(done, Settled):
-            raise IsDuplicateError(done)
+            self._sender.stop(case, done)
+        assert isinstance(done, Settled), f"{type(done).__name__} neither records nor stops"
         case.record(done.row)
+        case.result = result
         return await self._viewer.view(done.row, result=result)
 
     async def _deny(self, case: Case) -> None:
@@ -271,8 +270,9 @@ class CallPath:
             version=row.version,
             idempotency_key=row.key,
             if_version=row.if_version,
+            route=Route(row.route),
         )
-        case.admitted = Admission.of(self._parts).admit(request)
+        case.admitted = Admission.of(self._parts).admit(request, case.within)
         if case.admitted.unsendable is not None:
             raise case.admitted.unsendable
         await self._weigh(case)
@@ -281,6 +281,8 @@ class CallPath:
         """A call that has a row and may not be sent: the reason is recorded in it."""
         row = case.row
         assert row is not None, "only a call with a row is refused in it"
+        if case.within is not None and is_for_later(reason):
+            raise RefusedError(reason)  # its run tries it again then; what was decided about it stands
         at, meaning = self._parts.clock.now(), reason.meaning
         done = await self._carrier.record(
             case,
@@ -288,7 +290,9 @@ class CallPath:
                 row.call_id, reason.code.value, meaning.outcome.value, reason.message, reason.details, at
             ),
         )
-        return await self._viewer.view(done or await self._viewer.row(row.call_id) or row)
+        now = done or await self._viewer.row(row.call_id) or row
+        case.record(now)
+        return await self._viewer.view(now)
 
     def _check_breaker(self, case: Case) -> None:
         known = case.known

@@ -18,10 +18,11 @@ from ..registry.vocabulary import Assurance, ErrorCode, Verdict
 from .case import Case
 from .clock import micros
 from .limiting import limit_details, require_budget
+from .not_sent import NeedsProposalError
 from .parts import Parts
 from .proposal import PURPOSE, Terms, document, new_approval
 from .refusal import refuse
-from .sending import NeedsProposalError, Sender, cannot_record
+from .sending import Sender, cannot_record
 from .viewing import Viewer
 from .views import CallView
 from .writing import digest_of, first_record, neighbours
@@ -47,7 +48,15 @@ class Proposer:
         carried, most = parts.take_deliveries(), parts.settings.pending_max
         try:
             result = await parts.ledger.record(
-                lambda: propose(first.row, first.who, first.arguments, approval, pending_max=most, deliveries=carried)
+                lambda: propose(
+                    first.row,
+                    first.who,
+                    first.arguments,
+                    approval,
+                    pending_max=most,
+                    owner_id=parts.ledger.owner_id,
+                    deliveries=carried,
+                )
             )
         except CannotRecordError as error:
             parts.deliveries.extend(carried)

@@ -48,3 +48,10 @@ def refuse_arguments(path: str, expected: str, got: str) -> RefusedError:
     """A refusal because of one member of what was asked with."""
     problem = Problem.of(path, expected, got)
     return refuse(ErrorCode.INVALID_ARGUMENTS, problem.message, problems=as_json([problem]))
+
+
+def is_for_later(reason: Reason) -> bool:
+    """True if the same call may be sent later without anybody changing anything: capacity, rates, windows, outages."""
+    if reason.code is ErrorCode.BUDGET_EXHAUSTED:
+        return "resets_at" in reason.details
+    return reason.meaning.retryable

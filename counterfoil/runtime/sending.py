@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..ledger.admission import Busy, Duplicate, Neighbours, OwnerLapsed, Unresolved
+from ..ledger.admission import Busy, Duplicate, Neighbours, OwnerLapsed, RunSaysNo, Unresolved
 from ..ledger.budgeting import OverBudget
 from ..ledger.dispatching import (
     ApprovalGone,
@@ -28,64 +28,29 @@ from ..ledger.dispatching import (
     look,
 )
 from ..ledger.errors import CannotRecordError
-from ..ledger.rows import ApprovalRow, CallRow
+from ..ledger.rows import CallRow
 from ..registry.adapter import NotReadyError
 from ..registry.vocabulary import ErrorCode, Route
 from .capacity import Slot
 from .case import Case
 from .clock import MICROSECOND, micros, rfc3339
 from .limiting import charges, over_budget, reset
+from .not_sent import (
+    CallerGoneError,
+    HeldUpError,
+    IsDuplicateError,
+    LimitReachedError,
+    MovedOnError,
+    NeedsProposalError,
+    RulesChangedError,
+    RunSaysNoError,
+)
 from .parts import Parts
 from .refusal import refuse
 from .views import Next
 from .writing import first_record, neighbours
 
 T = TypeVar("T")
-
-
-class CallerGoneError(Exception):
-    """Nobody waits for a call that has no row: it is given up before anything was sent."""
-
-
-class NotSentError(Exception):
-    """T1 was not made, and the answer is another call's or another state's; see the attributes of the kinds below."""
-
-
-class IsDuplicateError(NotSentError):
-    """The request is, or collides with, a call that is there already."""
-
-    def __init__(self, duplicate: Duplicate) -> None:
-        super().__init__(duplicate.relation)
-        self.duplicate = duplicate
-
-
-class MovedOnError(NotSentError):
-    """The call is no longer ours to send: decided otherwise, cancelled, taken over, or reported late."""
-
-    def __init__(self, row: CallRow | None, *, late: bool = False) -> None:
-        super().__init__(row.state if row else "gone")
-        self.row = row
-        self.late = late
-
-
-class NeedsProposalError(NotSentError):
-    """Its approval cannot be consumed (any more): a fresh proposal is needed."""
-
-    def __init__(self, approval: ApprovalRow | None) -> None:
-        super().__init__(approval.state if approval else "none")
-        self.approval = approval
-
-
-class LimitReachedError(NotSentError):
-    """Since the decision the limit of a rule was reached, so that the rule matches now: it is to be made anew."""
-
-    def __init__(self, rule_id: str) -> None:
-        super().__init__(rule_id)
-        self.rule_id = rule_id
-
-
-class RulesChangedError(NotSentError):
-    """Since the decision the configuration was read again: it is to be made anew, under the policy of now."""
 
 
 class Sender:
@@ -108,7 +73,7 @@ class Sender:
         """
         parts, known = self._parts, case.known
         lapses, first = 0, True
-        patience_ends = parts.clock.monotonic() + parts.settings.queue_wait_s
+        patience_ends = parts.clock.monotonic() + (parts.settings.queue_wait_s if case.within is None else math.inf)
         with ExitStack() as queue:
             place = None
             if known.resources and (case.row is None or case.row.generation == 0):
@@ -158,13 +123,8 @@ class Sender:
         """What an attempt occupies. Its start counts against the rates once, however often it is looked for."""
         known = case.known
         await self._keep_or_give_up(case)
-        capacity, blocking = self._parts.capacity, known.adapter.blocking
-        if capacity.full(known.contract, blocking=blocking):
-            await self._look_if_waiting(case)
-            slot = await self._patiently(case, capacity.slot(known.contract, blocking=blocking))
-        else:
-            slot = await capacity.slot(known.contract, blocking=blocking)
-        wait_s = capacity.start(known.contract, self._parts.clock.monotonic()) if count else 0.0
+        slot = await (self._tool_slot(case) if case.within is None else self._step_slot(case, case.within.parallel))
+        wait_s = self._parts.capacity.start(known.contract, self._parts.clock.monotonic()) if count else 0.0
         if wait_s > 0:
             slot.release()
             free_at = self._parts.clock.now() + math.ceil(wait_s * MICROSECOND)
@@ -186,6 +146,34 @@ class Sender:
             slot.release()
             raise RulesChangedError
         return slot
+
+    async def _tool_slot(self, case: Case) -> Slot:
+        known, capacity = case.known, self._parts.capacity
+        blocking = known.adapter.blocking
+        if not capacity.full(known.contract, blocking=blocking):
+            return await capacity.slot(known.contract, blocking=blocking)
+        await self._look_if_waiting(case)
+        return await self._patiently(case, capacity.slot(known.contract, blocking=blocking))
+
+    async def _step_slot(self, case: Case, parallel: asyncio.Semaphore) -> Slot:
+        """The same for a step, whose run has a limit of its own: nobody holds the one while it waits for the other.
+
+        Each waiter changes queues at most once for each place that becomes free in one of them.
+        """
+        contract, blocking = case.known.contract, case.known.adapter.blocking
+        while True:
+            turn = await self._patiently(case, _turn(parallel))
+            if not self._parts.capacity.full(contract, blocking=blocking):
+                slot = await self._tool_slot(case)
+                slot.add(parallel)
+                return slot
+            turn.release()
+            slot = await self._tool_slot(case)
+            if not parallel.locked():
+                await parallel.acquire()
+                slot.add(parallel)
+                return slot
+            slot.release()
 
     async def _t1(self, case: Case, digest: str | None) -> Dispatched | NotDispatched:
         parts, known = self._parts, case.known
@@ -234,9 +222,9 @@ class Sender:
             case Duplicate():
                 raise IsDuplicateError(result)
             case Unresolved():
-                if case.row is not None and case.row.sent == "unknown":
-                    return
-                raise unresolved(result, case)
+                _held_up(case, result)
+            case RunSaysNo():
+                raise RunSaysNoError(result.why)
             case OverBudget():
                 raise self._not_afforded(result)
             case ApprovalGone():
@@ -257,7 +245,7 @@ class Sender:
 
     async def _look_if_waiting(self, case: Case) -> None:
         """Before it waits for anything: a duplicate or an unresolved neighbour is answered at once."""
-        if case.row is not None:
+        if case.row is not None or case.within is not None:
             return
         await self.look(case, neighbours(case, self._parts.clock.now(), self._parts.settings.duplicate_window_s))
 
@@ -271,7 +259,7 @@ class Sender:
         unsendable, request = case.known.unsendable, case.request
         if unsendable is None:
             return
-        if request is not None and not request.dry_run:
+        if request is not None and not request.dry_run and case.within is None:
             await self.look(case, neighbours(case, self._parts.clock.now(), self._parts.settings.duplicate_window_s))
         raise unsendable
 
@@ -286,7 +274,7 @@ class Sender:
 
     async def _patiently(self, case: Case, wait: Awaitable[T]) -> T:
         """Wait, but give the case its row when its caller leaves with an answer, and give up when nobody waits."""
-        if case.row is not None:
+        if case.row is not None and case.within is None:
             return await wait
         waiting: asyncio.Future[T] = asyncio.ensure_future(wait)
         try:
@@ -303,6 +291,8 @@ class Sender:
 
     async def _keep_or_give_up(self, case: Case) -> None:
         if case.row is not None:
+            if case.gone and case.within is not None:
+                raise MovedOnError(case.row)
             return
         if case.gone:
             raise CallerGoneError
@@ -331,7 +321,20 @@ def _heeds_siblings(case: Case, row: CallRow) -> bool:
     A further attempt is no new intent: two unresolved siblings would wait for each other for good.
     """
     contract = case.known.contract
-    return not (contract.is_read or case.known.resources or row.generation) and row.route == Route.DIRECT.value
+    heeds = row.route in {Route.DIRECT.value, Route.STEP.value}
+    return heeds and not (contract.is_read or case.known.resources or row.generation)
+
+
+def _held_up(case: Case, found: Unresolved) -> None:
+    """A call of which nobody knows stands in the way; whoever is one itself waits for it as for any other."""
+    if case.row is not None and case.row.sent == "unknown":
+        return
+    raise HeldUpError(found) if case.within is not None else unresolved(found, case)
+
+
+async def _turn(parallel: asyncio.Semaphore) -> Slot:
+    await parallel.acquire()
+    return Slot([parallel])
 
 
 def _give_back(waiting: asyncio.Future[Any]) -> None:

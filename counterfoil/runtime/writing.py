@@ -37,16 +37,19 @@ def _row(case: Case, keeper: CallKeeper, at: int, payload_id: str, grant_expires
     known, request, principal = case.known, case.request, case.principal
     assert request is not None, "only a request makes a row"
     contract = known.contract
+    within = case.within
     return CallRow(
         call_id=case.call_id,
-        run_id=case.call_id,
+        run_id=case.call_id if within is None else within.run_id,
+        step=None if within is None else within.step,
+        item=None if within is None else within.item,
         parent_call_id=request.parent_call_id,
         route=request.route.value,
         tenant=principal.tenant,
         subject=principal.subject,
         client=principal.client,
         scopes=_scopes(principal.scopes),
-        grant_expires_at=grant_expires_at,
+        grant_expires_at=grant_expires_at if within is None else None,  # a step acts under its run's
         claimed=keeper.parts.claims(principal),
         tool=contract.name,
         version=contract.version,
@@ -94,4 +97,5 @@ def neighbours(case: Case, at: int, window_s: float) -> Neighbours:
         direct=request.route.value == "direct",
         now=at,
         window=micros(window_s),
+        run_id=case.within.run_id if case.within is not None else None,
     )

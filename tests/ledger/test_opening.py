@@ -177,11 +177,37 @@ def test_a_step_that_fails_leaves_the_older_ledger_as_it_was(tmp_path: Path) -> 
         migrations.migrate(tmp_path / "absent.db", now=1)
 
 
-def test_a_ledger_from_before_charges_were_kept_is_brought_forward_with_its_calls(tmp_path: Path) -> None:
+BEFORE_RUNS = (
+    "DROP TABLE plans", "DROP TABLE runs", "DROP TABLE steps", "DROP INDEX calls_step", "DROP TABLE outbox",
+    "CREATE TABLE outbox (id INTEGER PRIMARY KEY, topic VARCHAR, call_id VARCHAR, at BIGINT)",
+    "INSERT INTO outbox (topic, call_id, at) VALUES ('decided', 'call_1', 1)",
+)  # fmt: skip
+BEFORE_CHARGES = (*BEFORE_RUNS, "ALTER TABLE calls DROP COLUMN charges")
+
+
+@pytest.mark.parametrize(("version", "undo"), [(1, BEFORE_CHARGES), (2, BEFORE_RUNS)])
+def test_an_older_ledger_is_brought_forward_to_the_schema_of_a_fresh_one(
+    tmp_path: Path, version: int, undo: tuple[str, ...]
+) -> None:
     path = tmp_path / "ledger.db"
-    migrations.connect(path, now=1, steps=()).close()
+    migrations.connect(path, now=1, steps=migrations.STEPS[: version - 1]).close()
     with closing(sqlite3.connect(path)) as hand:
-        hand.execute("ALTER TABLE calls DROP COLUMN charges")
+        for statement in undo:
+            hand.execute(statement)
+        hand.commit()
     with closing(migrations.connect(path, now=2)) as connection:
         assert migrations.is_whole(connection)
         assert connection.execute("PRAGMA user_version").fetchone() == (migrations.LATEST,)
+        old = _schema(connection)
+    with closing(migrations.connect(tmp_path / "fresh.db", now=2)) as connection:
+        assert old == _schema(connection)
+
+
+def _schema(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
+    """Every column and every index, in whatever order they came to be."""
+    columns = connection.execute(
+        'SELECT m.name, c.name, c.type, c."notnull", c.pk FROM sqlite_master AS m, pragma_table_info(m.name) AS c'
+        " WHERE m.type = 'table'"
+    )
+    indexes = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+    return {*columns, *((name, " ".join(sql.split())) for name, sql in indexes)}

@@ -1,0 +1,368 @@
+"""What happens to a run: made, driven, parked, released, asked to stop, finished. Each is one fact with its event.
+
+A run is driven by one owner at a time, who claimed it; everybody else posts a wake. `park` and `finish` give way to a
+wake that came meanwhile, so that none is lost between the last look and the end of the driving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import bindparam, delete, func, or_, select
+from sqlalchemy.dialects.postgresql import insert
+
+from ..canonical import JsonObject
+from .admission import owner_lives
+from .chain import INSERT_EVENT, Head, following
+from .events import EventType
+from .rows import CallRow, get_call, touch
+from .run_rows import WAKE, WHOLE, PlanRow, RunRow, StepRow, get_run, post, touch_run
+from .sealing import Sealed, store
+from .sql import Fact, Sql, add, change, fetch, one
+from .states import CallState
+from .tables import calls, outbox, owners, plans, runs, steps
+
+PAGE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTaken:
+    """The subject has a run under this request key already."""
+
+    run: RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A run that is driven here from now on; `lost_owner` is the gone owner that it was taken from."""
+
+    run: RunRow
+    lost_owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """Something happened since its driver last looked: it is to look again. The run is still its own."""
+
+    run: RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Why nothing of a run can move by itself. `pauses` is true while only people are awaited."""
+
+    status: str
+    reason: str | None = None
+    message: str | None = None
+    due_at: int | None = None
+    waits_for: str | None = None
+    pauses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a run ended."""
+
+    status: str
+    reason: str | None = None
+    code: str | None = None
+    message: str | None = None
+    compensation: str = "none"
+
+
+class StepChange(NamedTuple):
+    """What no call says about a step (`item` -1) or one of its items; `details` is JSON, redacted."""
+
+    step: str
+    item: int
+    state: str
+    outcome: str | None = None
+    code: str | None = None
+    message: str | None = None
+    details: str | None = None
+    reason: str | None = None
+    items: int | None = None
+
+
+class Wake(NamedTuple):
+    """A run that is to be looked at; `n` orders the pages."""
+
+    n: int
+    run_id: str
+
+
+class RunId(NamedTuple):
+    """The name of a run."""
+
+    run_id: str
+
+
+_MINE = (runs.c.tenant == bindparam("tenant"), runs.c.subject == bindparam("subject"))
+_RUN = [runs.c[name] for name in RunRow._fields]
+SELECT_BY_KEY: Sql[RunRow] = Sql(select(*_RUN).where(*_MINE, runs.c.request_key == bindparam("request_key")), RunRow)
+RECENT_RUNS: Sql[RunRow] = Sql(
+    select(*_RUN).where(*_MINE).order_by(runs.c.created_at.desc()).limit(bindparam("most")),
+    RunRow,
+)
+NEWEST_RUNS: Sql[RunRow] = Sql(select(*_RUN).order_by(runs.c.created_at.desc()).limit(bindparam("most")), RunRow)
+SELECT_CALLS: Sql[CallRow] = Sql(
+    select(*[calls.c[name] for name in CallRow._fields])
+    .where(calls.c.run_id == bindparam("run_id"), calls.c.step.is_not(None))
+    .order_by(calls.c.seq),
+    CallRow,
+)
+SELECT_STEPS: Sql[StepRow] = Sql(
+    select(*[steps.c[name] for name in StepRow._fields]).where(steps.c.run_id == bindparam("run_id")), StepRow
+)
+SELECT_STEP: Sql[StepRow] = Sql(
+    select(*[steps.c[name] for name in StepRow._fields]).where(
+        steps.c.run_id == bindparam("run_id"), steps.c.step == bindparam("step"), steps.c.item == bindparam("item")
+    ),
+    StepRow,
+)
+_insert_step = insert(steps).values({name: bindparam(name) for name in StepRow._fields})
+PUT_STEP: Sql[Any] = Sql(
+    _insert_step.on_conflict_do_update(
+        index_elements=[steps.c.run_id, steps.c.step, steps.c.item],
+        set_={name: _insert_step.excluded[name] for name in StepRow._fields[3:]},
+    )
+)
+TAKE_WAKES: Sql[Any] = Sql(delete(outbox).where(outbox.c.run_id == bindparam("run_id"), outbox.c.topic == WAKE))
+_GONE = or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None))
+WAKES: Sql[Wake] = Sql(
+    select(func.max(outbox.c.id), outbox.c.run_id)
+    .select_from(
+        outbox.outerjoin(runs, runs.c.run_id == outbox.c.run_id).outerjoin(owners, owners.c.owner_id == runs.c.owner_id)
+    )
+    .where(
+        outbox.c.topic == WAKE,
+        outbox.c.id > bindparam("after"),
+        or_(runs.c.owner_id.is_(None), runs.c.owner_id == bindparam("owner_id"), _GONE),
+    )
+    .group_by(outbox.c.run_id)
+    .order_by(func.max(outbox.c.id))
+    .limit(PAGE),
+    Wake,
+)
+"""Runs that somebody posted a wake for, apart from those that another living process drives."""
+DUE_RUNS: Sql[RunId] = Sql(
+    select(runs.c.run_id)
+    .where(runs.c.due_at.is_not(None), runs.c.due_at <= bindparam("now"), runs.c.owner_id.is_(None))
+    .order_by(runs.c.due_at)
+    .limit(PAGE),
+    RunId,
+)
+ORPHAN_RUNS: Sql[RunId] = Sql(
+    select(runs.c.run_id)
+    .select_from(runs.join(owners, owners.c.owner_id == runs.c.owner_id))
+    .where(runs.c.owner_id.is_not(None), _GONE)
+    .order_by(runs.c.updated_at)
+    .limit(PAGE),
+    RunId,
+)
+
+
+def create_run(
+    run: RunRow, plan: PlanRow | None, sealed: Sequence[Sealed], *, owner_id: str | None = None
+) -> Fact[RunRow | KeyTaken]:
+    """Make a run, driven by `owner_id` from its first moment, or by whoever takes its wake.
+
+    `plan` is stored with it where it is new, `sealed` are the payloads of both.
+    """
+    taken = yield from one(SELECT_BY_KEY, tenant=run.tenant, subject=run.subject, request_key=run.request_key)
+    if taken is not None:
+        return taken if taken.run_id == run.run_id else KeyTaken(taken)
+    for payload in sealed:
+        yield from store(payload)
+    if plan is not None:
+        yield from add(plans, plan)
+    if owner_id is not None and not (yield from owner_lives(owner_id)):
+        owner_id = None
+    at = run.created_at
+    data: JsonObject = {
+        "plan_id": run.plan_id, "plan_digest": run.plan_digest, "goal": run.goal, "input_digest": run.input_digest,
+        "subject": run.subject, "client": run.client, "parent_run_id": run.parent_run_id, "owner": owner_id,
+    }  # fmt: skip
+    head, entry = following(Head.new(run.run_id), run.tenant, None, EventType.RUN_CREATED, at, _told(data))
+    made = run._replace(version=1, seq=head.seq, head=head.hash)
+    if owner_id is not None:
+        made = made._replace(status="running", owner_id=owner_id, wakes=1, started_at=at)
+    yield from add(runs, made)
+    yield INSERT_EVENT, entry
+    if owner_id is None:
+        yield from post(run.run_id, at)
+    return made
+
+
+def find_by_key(tenant: str, subject: str, request_key: str) -> Fact[RunRow | None]:
+    """The run of this subject with this request key."""
+    return (yield from one(SELECT_BY_KEY, tenant=tenant, subject=subject, request_key=request_key))
+
+
+def claim_run(run_id: str, owner_id: str, at: int) -> Fact[Claimed | None]:
+    """Drive a run from here on; its wakes are taken. None if it is finished, or a living owner drives it.
+
+    A run that this owner drives already is claimed again without an event.
+    """
+    run = yield from get_run(run_id)
+    if run is None or run.finished_at is not None:
+        yield from change(TAKE_WAKES, run_id=run_id)
+        return None
+    if run.owner_id == owner_id:
+        yield from change(TAKE_WAKES, run_id=run_id)
+        return Claimed(run, None)
+    if (run.owner_id is not None and (yield from owner_lives(run.owner_id))) or not (yield from owner_lives(owner_id)):
+        return None
+    yield from change(TAKE_WAKES, run_id=run_id)
+    stood_still = 0 if run.paused_at is None else max(0, at - run.paused_at)
+    data: JsonObject = {"owner": owner_id, "wake": run.wakes + 1}
+    if run.owner_id is not None:
+        data["from"] = run.owner_id
+    claimed = yield from touch_run(
+        run, EventType.RUN_CLAIMED, at, data,
+        status="running", reason=None, message=None, due_at=None, waits_for=None, owner_id=owner_id,
+        wakes=run.wakes + 1, started_at=run.started_at or at, paused_at=None,
+        deadline_at=None if run.deadline_at is None else run.deadline_at + stood_still,
+    )  # fmt: skip
+    return Claimed(claimed, run.owner_id)
+
+
+def note_steps(run_id: str, owner_id: str, changes: Sequence[StepChange], at: int) -> Fact[RunRow | None]:
+    """Record what no call says of some steps; None if the run is no longer driven by this owner."""
+    run = yield from _mine(run_id, owner_id)
+    if run is None:
+        return None
+    for step in changes:
+        row = StepRow(run_id, at=at, **step._asdict())
+        before = yield from one(SELECT_STEP, run_id=run_id, step=step.step, item=step.item)
+        if before is not None and before._replace(at=at) == row:
+            continue  # the answer to its commit was lost, and it comes again
+        event = EventType.STEP_EXPANDED if step.items is not None else EventType.STEP_ENDED
+        told = step._asdict() | {"details": None, "item": None if step.item == WHOLE else step.item}
+        run = yield from touch_run(run, event, at, _told(told))
+        yield PUT_STEP, row._asdict()
+    return run
+
+
+def park(run_id: str, owner_id: str, why: Parked, at: int) -> Fact[RunRow | Woken | None]:
+    """Stop driving a run of which nothing can move by itself; None if this owner does not drive it."""
+    run = yield from _mine(run_id, owner_id)
+    if run is None:
+        return None
+    if (yield from change(TAKE_WAKES, run_id=run_id)):
+        return Woken(run)
+    return (
+        yield from touch_run(
+            run, EventType.RUN_PARKED, at, _told(asdict(why)),
+            status=why.status, reason=why.reason, message=why.message, due_at=why.due_at, waits_for=why.waits_for,
+            owner_id=None, paused_at=at if why.pauses else None,
+        )
+    )  # fmt: skip
+
+
+def finish(run_id: str, owner_id: str, end: Finished, at: int) -> Fact[RunRow | Woken | None]:
+    """The end of a run; None if this owner does not drive it."""
+    run = yield from _mine(run_id, owner_id)
+    if run is None:
+        return None
+    if (yield from change(TAKE_WAKES, run_id=run_id)):
+        return Woken(run)
+    return (
+        yield from touch_run(
+            run, EventType.RUN_FINISHED, at, _told(asdict(end)),
+            **asdict(end), due_at=None, waits_for=None, owner_id=None, finished_at=at,
+        )
+    )  # fmt: skip
+
+
+def release_run(run_id: str, owner_id: str, at: int) -> Fact[RunRow | None]:
+    """An orderly stop of its driver: any server goes on with it."""
+    run = yield from _mine(run_id, owner_id)
+    if run is None:
+        return None
+    yield from post(run_id, at)
+    return (yield from touch_run(run, EventType.RUN_RELEASED, at, {"owner": owner_id}, status="queued", owner_id=None))
+
+
+def ask_cancel(run_id: str, by: str, reason: str, at: int) -> Fact[RunRow | None]:
+    """Ask a run to stop for good, once. The row, unchanged where it is finished or was asked before."""
+    run = yield from get_run(run_id)
+    if run is None or run.finished_at is not None or run.cancel_requested_at is not None:
+        return run
+    yield from post(run_id, at)
+    return (
+        yield from touch_run(
+            run, EventType.RUN_CANCEL_REQUESTED, at, {"by": by, "reason": reason},
+            cancel_requested_at=at, cancel_requested_by=by, cancel_reason=reason,
+        )
+    )  # fmt: skip
+
+
+def ask_stop(run_id: str, by: str, at: int) -> Fact[RunRow | None]:
+    """No further non-read step of a run until it is taken up."""
+    run = yield from get_run(run_id)
+    if run is None or run.finished_at is not None or run.stopped_at is not None:
+        return run
+    yield from post(run_id, at)
+    return (yield from touch_run(run, EventType.RUN_STOPPED, at, {"by": by}, stopped_at=at))
+
+
+def take_up(run_id: str, *, by: str, scopes: str, grant_expires_at: int, at: int) -> Fact[RunRow | None]:
+    """Its subject has a run go on: with the scopes of now, until then. The row, unchanged where it is finished."""
+    run = yield from get_run(run_id)
+    if run is None or run.finished_at is not None:
+        return run
+    yield from post(run_id, at)
+    return (
+        yield from touch_run(
+            run, EventType.RUN_TAKEN_UP, at, {"by": by, "grant_expires_at": grant_expires_at},
+            scopes=scopes, grant_expires_at=grant_expires_at, stopped_at=None,
+        )
+    )  # fmt: skip
+
+
+def hand_over(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
+    """Leave a queued call to whoever drives its run; None if that is this owner, or it moved meanwhile."""
+    row = yield from get_call(call_id)
+    if row is None or row.state != CallState.QUEUED or row.owner_id != owner_id or not row.in_run:
+        return None
+    run = yield from get_run(row.run_id)
+    if run is None or run.owner_id == owner_id:
+        return None
+    return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
+
+
+def list_wakes(owner_id: str, after: int = 0) -> Fact[list[Wake]]:
+    """A page of the runs that are to be looked at, in the order of their wakes."""
+    return (yield from fetch(WAKES, owner_id=owner_id, after=after))
+
+
+def list_due_runs(now: int) -> Fact[list[str]]:
+    """Parked runs that may go on by now."""
+    return [row.run_id for row in (yield from fetch(DUE_RUNS, now=now))]
+
+
+def list_orphan_runs() -> Fact[list[str]]:
+    """Runs whose driver is gone."""
+    return [row.run_id for row in (yield from fetch(ORPHAN_RUNS))]
+
+
+def calls_of(run_id: str) -> Fact[list[CallRow]]:
+    """The calls of a run's steps, in the order of their last events."""
+    return (yield from fetch(SELECT_CALLS, run_id=run_id))
+
+
+def steps_of(run_id: str) -> Fact[list[StepRow]]:
+    """What no call says of a run's steps."""
+    return (yield from fetch(SELECT_STEPS, run_id=run_id))
+
+
+def _told(data: JsonObject) -> JsonObject:
+    return {name: value for name, value in data.items() if value is not None}
+
+
+def _mine(run_id: str, owner_id: str) -> Fact[RunRow | None]:
+    run = yield from get_run(run_id)
+    return run if run is not None and run.owner_id == owner_id and run.finished_at is None else None

@@ -1,0 +1,48 @@
+"""The statements of the schema's numbered steps, as they were released: they are never edited, only added to."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+Step: TypeAlias = tuple[str, ...]
+
+_CHARGES: Final[Step] = ("ALTER TABLE calls ADD COLUMN charges VARCHAR",)
+_RUNS: Final[Step] = (
+    (
+        "CREATE TABLE plans ( plan_id VARCHAR NOT NULL, tenant VARCHAR NOT NULL, subject VARCHAR NOT NULL, "
+        "client VARCHAR NOT NULL, goal VARCHAR NOT NULL, digest VARCHAR NOT NULL, payload VARCHAR NOT NULL, "
+        "steps BIGINT NOT NULL, created_at BIGINT NOT NULL, PRIMARY KEY (plan_id) )"
+    ),
+    (
+        "CREATE TABLE runs ( run_id VARCHAR NOT NULL, plan_id VARCHAR NOT NULL, tenant VARCHAR NOT NULL, "
+        "subject VARCHAR NOT NULL, client VARCHAR NOT NULL, scopes VARCHAR NOT NULL, claimed VARCHAR NOT "
+        "NULL, goal VARCHAR NOT NULL, plan_digest VARCHAR NOT NULL, input_digest VARCHAR NOT NULL, "
+        "input_payload VARCHAR NOT NULL, request_key VARCHAR NOT NULL, grant_expires_at BIGINT NOT NULL, "
+        "status VARCHAR NOT NULL, reason VARCHAR, code VARCHAR, message VARCHAR, due_at BIGINT, waits_for "
+        "VARCHAR, owner_id VARCHAR, wakes BIGINT NOT NULL, deadline_at BIGINT, paused_at BIGINT, stopped_at "
+        "BIGINT, cancel_requested_at BIGINT, cancel_requested_by VARCHAR, cancel_reason VARCHAR, compensation "
+        "VARCHAR NOT NULL, created_at BIGINT NOT NULL, started_at BIGINT, updated_at BIGINT NOT NULL, "
+        "finished_at BIGINT, parent_run_id VARCHAR, from_step VARCHAR, trace_id VARCHAR, version BIGINT NOT "
+        "NULL, seq BIGINT NOT NULL, head BLOB NOT NULL, PRIMARY KEY (run_id) )"
+    ),
+    "CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL",
+    "CREATE UNIQUE INDEX runs_key ON runs (tenant, subject, request_key)",
+    "CREATE INDEX runs_newest ON runs (created_at)",
+    "CREATE INDEX runs_owner ON runs (owner_id) WHERE owner_id IS NOT NULL",
+    "CREATE INDEX runs_recent ON runs (tenant, subject, created_at)",
+    "CREATE INDEX runs_waiting ON runs (waits_for) WHERE waits_for IS NOT NULL",
+    (
+        "CREATE TABLE steps ( run_id VARCHAR NOT NULL, step VARCHAR NOT NULL, item BIGINT NOT NULL, state "
+        "VARCHAR NOT NULL, outcome VARCHAR, code VARCHAR, message VARCHAR, details VARCHAR, reason VARCHAR, "
+        "items BIGINT, at BIGINT NOT NULL, PRIMARY KEY (run_id, step, item) )"
+    ),
+    "DROP TABLE outbox",
+    (
+        "CREATE TABLE outbox ( id INTEGER NOT NULL, topic VARCHAR NOT NULL, run_id VARCHAR NOT NULL, at "
+        "BIGINT NOT NULL, PRIMARY KEY (id) )"
+    ),
+    "CREATE INDEX outbox_run ON outbox (run_id)",
+    "CREATE UNIQUE INDEX calls_step ON calls (run_id, step, item, route) WHERE step IS NOT NULL",
+)  # the old outbox had no reader
+
+STEPS: Final[tuple[Step, ...]] = (_CHARGES, _RUNS)
