@@ -238,13 +238,12 @@ class Ledger:
         row, chunks = await self.reads.look(lambda: sealing.whole(payload_id))
         return b"".join(await self._unseal(row, chunks))
 
-    async def open_payloads(self, rows: Sequence[sealing.PayloadRow]) -> list[bytes]:
-        """The whole content of each of these, in one reading; for small ones.
+    async def open_read(self, found: Sequence[tuple[sealing.PayloadRow, bytes]]) -> list[bytes]:
+        """The content of payloads of one chunk each, whose sealed bytes were read already.
 
         Raises:
             KeyMissingError, DamagedLedgerError: see `errors`.
         """
-        found = await self.reads.look(lambda: sealing.all_chunks(rows))
         return await asyncio.to_thread(sealing.unseal_all, self._ring, found)
 
     async def read_payload(self, payload_id: str, offset: int, length: int) -> bytes:
