@@ -27,11 +27,14 @@ class Settings:
     proposal_valid_s: float = 86_400
     execute_within_s: float = 900
     pending_max: int = 20
+    plan_steps: int = 5_000
     authority_s: float = 86_400
     argument_bytes: int = 1_000_000
     argument_depth: int = 64
     output_model_bytes: int = 60_000
     output_bytes: int = 64_000_000
+    for_each: int = 200
+    max_parallel: int = 8
     refusals_per_minute: int = 60
     queue_wait_s: float = 3_600
     follow_up_wait_s: float = 20

@@ -36,7 +36,7 @@ from .warning import warnings
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
-    """How large a plan may be; `document_bytes`, `depth` and `values` bound its JSON, `references` all `${...}` in it."""
+    """How large a plan may be: `document_bytes`, `depth` and `values` bound its JSON, `references` every `${` in it."""
 
     steps: int = 5_000
     for_each: int = 200
@@ -97,9 +97,9 @@ def check_plan(
     problems = Problems()
     table = _bounded(document, "", rules.limits, problems)
     laid = _bounded({} if given is None else given, "input", rules.limits, problems)
+    _check_references(table, rules.limits, problems)
     problems.raise_any()
     draft = read_plan(table, problems, rules.limits.steps)
-    _check_references(draft, rules.limits, problems)
     return _Check(draft, {**draft.input, **laid}, principal, rules).checked(problems)
 
 
@@ -118,12 +118,18 @@ def _bounded(value: JsonValue, place: str, limits: PlanLimits, problems: Problem
     return found
 
 
-def _check_references(draft: DraftPlan, limits: PlanLimits, problems: Problems) -> None:
-    count = sum(len(step.uses) + len(step.undo_uses) for step in draft.steps)
+def _check_references(table: JsonObject, limits: PlanLimits, problems: Problems) -> None:
+    """Before any of them is read, since each costs."""
+    count, waiting = 0, list[JsonValue]([table])
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            count += value.count("${")
+        elif isinstance(value, list | dict):
+            waiting.extend(value.values() if isinstance(value, dict) else value)
     if count > limits.references:
-        told = f"steps: a plan has at most {limits.references:,} references, this one {count:,}; make it several plans"
-        problems.add(None, "steps", Code.TOO_LARGE, told)
-        problems.raise_any()
+        told = f"a plan has at most {limits.references:,} references, this one {count:,}; make it several plans"
+        problems.add(None, "", Code.TOO_LARGE, told)
 
 
 class _Check:
