@@ -85,17 +85,23 @@ async def _show(
 ) -> None:
     """Show each look, one after each new event but not too often, until nothing moves and every event was shown."""
     first: View = (await _look(app, run_id, after=_ENDLESS, wait_s=0)).wire()
-    after = 0 if whole else max(0, int(first.get("seq") or 0) - LATEST)
+    after = 0 if whole else max(0, _seq(first) - LATEST)
     while True:
         over = still.done()
-        view = (await _new(app, run_id, after, still)).wire()
+        view: View = (await _new(app, run_id, after, still)).wire()
         show(view)
-        after = max([after, *(int(event.get("seq") or 0) for event in parts(view, "events"))])
+        after = max([after, *(_seq(event) for event in parts(view, "events"))])
         if view.get("more"):
             continue
         if over:
             return
         await asyncio.wait({still}, timeout=PAUSE_S + PAUSE_A_STEP_S * len(parts(view, "steps")))
+
+
+def _seq(view: View) -> int:
+    """The number of an event, or of a run's last one."""
+    seq: object = view.get("seq")
+    return seq if isinstance(seq, int) else 0
 
 
 async def _new(app: App, run_id: str, after: int, still: asyncio.Future[Answer]) -> Answer:
