@@ -162,7 +162,7 @@ class _Check:
 
     def _facts(self, links: Links, entries: list[Entry | None]) -> list[Facts | None]:
         sources = self._sources(links, entries)
-        arguing = Arguing()
+        arguing = Arguing(sources.lookup)
         stepwise = Stepwise(
             self.draft,
             self.principal,

@@ -9,9 +9,8 @@ from ...registry.vocabulary import JsonValue
 from .drafts import Draft
 from .flow import Fault, Known, Sources, spoken_kinds
 from .problems import Code
-from .references import UNSET
+from .references import UNSET, ReferenceSyntaxError
 from .repeating import whole_of
-from .shapes import kinds
 from .values import ORDERS, MissingPathError, NotBooleanError, Scope, ask_when
 
 _WORDS: Final[dict[Kind, str]] = {"bool": "true or false", "number": "a number", "array": "a list"}
@@ -29,7 +28,7 @@ def decided(draft: Draft, sources: Sources) -> bool | None:
         return None
     try:
         return ask_when(when, Scope(sources.input, "", lambda _: UNSET, lambda _: None))
-    except MissingPathError:
+    except (MissingPathError, ReferenceSyntaxError):  # told of already
         return None
     except NotBooleanError as error:
         draft.spot.add("when", Code.INVALID_ARGUMENTS, str(error))
@@ -56,7 +55,7 @@ def _must_be(draft: Draft, sources: Sources, template: JsonValue, place: str, ki
     found = sources.look(reference, None)
     if isinstance(found, Fault):
         return
-    possible: set[str] = {kind_of(found.value)} if isinstance(found, Known) else set(kinds(found))
+    possible: set[str] = {kind_of(found.value)} if isinstance(found, Known) else set(found.kinds)
     if reference.default is not UNSET:
         possible.add(kind_of(reference.default))
     if kind not in possible:

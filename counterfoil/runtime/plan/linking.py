@@ -53,7 +53,10 @@ def _name(draft: Draft, field: str, name: str, names: dict[str, int], drafts: Se
         names[name] = draft.index
         return
     first = drafts[names[name]]
-    told = f"{field}: {name!r} is a name of the step at place {first.index} already ({first.named}); each has its own"
+    told = (
+        f"{field}: {name!r}, at place {draft.index}, is a name of the step at place {first.index} already; "
+        "each step has its own"
+    )
     draft.spot.add(field, Code.DUPLICATE_ID, told)
 
 

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ...registry.problems import described
 from ...registry.vocabulary import JsonValue
 from .drafts import Draft
 from .flow import Fault, Item, Known, Sources, names_secret, spoken_kinds
 from .problems import Code
-from .references import UNSET, Reference, parse, whole
-from .shapes import ANYTHING, Shape, conjuncts, inside, kinds
+from .references import UNSET, Reference, ReferenceSyntaxError, parse, whole
+from .shapes import ANYTHING, Shape, conjuncts, inside
 
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """The items of a step; `items` is None where they are not known one by one, and `any_item` then stands for each.
+    """The items of a step: at least `least`; `count` is their number if it is known.
 
-    At least `least` of them; `count` is their number if it is known.
+    `any_item` stands for each of them, None where the step has no `for_each`. `values` are those of a list that is
+    known: templates where the plan states it, else values, `secret` ones if the list has the name of a secret.
     """
 
-    items: tuple[Item, ...] | None
     any_item: Item | None
     least: int
     count: int | None
+    values: Sequence[JsonValue] = ()
+    stated: bool = False
+    secret: bool = False
+
+    def items(self) -> Iterator[Item]:
+        """Each known item."""
+        for value in self.values:
+            yield Item(template=value) if self.stated else Item(known=Known(value), secret=self.secret)
 
     @property
     def shown(self) -> int:
@@ -32,8 +40,8 @@ class Repeats:
         return max(1, self.least) if self.count is None else self.count
 
 
-ONCE = Repeats(None, None, 1, 1)
-UNKNOWN = Repeats(None, Item(), 0, None)
+ONCE = Repeats(None, 1, 1)
+UNKNOWN = Repeats(Item(), 0, None)
 
 
 def repeats(draft: Draft, sources: Sources, most: int) -> Repeats:
@@ -41,15 +49,14 @@ def repeats(draft: Draft, sources: Sources, most: int) -> Repeats:
     if draft.for_each is None:
         return ONCE
     if isinstance(draft.for_each, list):
-        return _counted(draft, [Item(template=one) for one in draft.for_each], most)
+        return _counted(draft, Repeats(Item(), 0, None, draft.for_each, stated=True), most)
     reference = whole_of(draft.for_each)
     found = UNSET if reference is None else sources.look(reference, None)
     if reference is None or isinstance(found, Fault) or found is UNSET:
         return UNKNOWN
     if isinstance(found, Known):
         if isinstance(found.value, list):
-            secret = names_secret(reference)
-            return _counted(draft, [Item(known=Known(one), secret=secret) for one in found.value], most)
+            return _counted(draft, Repeats(Item(), 0, None, found.value, secret=names_secret(reference)), most)
         told = f"for_each: expected a list, and {reference.text} is {described(found.value, hidden=True)}"
         draft.spot.add("for_each", Code.BAD_REFERENCE, told)
         return UNKNOWN
@@ -57,21 +64,24 @@ def repeats(draft: Draft, sources: Sources, most: int) -> Repeats:
 
 
 def whole_of(template: JsonValue) -> Reference | None:
-    """The one reference that a template is, if it is one; for templates that were read without a problem."""
-    return whole(parse(template)) if isinstance(template, str) else None
+    """The one reference that a template is, if it is one and can be read."""
+    try:
+        return whole(parse(template)) if isinstance(template, str) else None
+    except ReferenceSyntaxError:
+        return None
 
 
-def _counted(draft: Draft, items: Sequence[Item], most: int) -> Repeats:
-    count = len(items)
+def _counted(draft: Draft, found: Repeats, most: int) -> Repeats:
+    count = len(found.values)
     if count > most:
         _tell_too_many(draft, f"{count:,}", most)
         return UNKNOWN
-    return Repeats(tuple(items), None if items else Item(), count, count)
+    return replace(found, least=count, count=count)
 
 
 def _shaped(draft: Draft, reference: Reference, shape: Shape, most: int) -> Repeats:
     otherwise = reference.default
-    if "array" not in kinds(shape) and not isinstance(otherwise, list):
+    if "array" not in shape.kinds and not isinstance(otherwise, list):
         told = f"for_each: expected a list, and {reference.text} is {spoken_kinds(shape)}"
         draft.spot.add("for_each", Code.BAD_REFERENCE, told)
         return UNKNOWN
@@ -82,7 +92,7 @@ def _shaped(draft: Draft, reference: Reference, shape: Shape, most: int) -> Repe
     highest = min((size for part in parts if isinstance(size := part.get("maxItems"), int)), default=None)
     if least > most:
         _tell_too_many(draft, f"at least {least:,}", most)
-    return Repeats(None, Item(shape=_item(shape)), least, least if least == highest else None)
+    return Repeats(Item(shape=_item(shape)), least, least if least == highest else None)
 
 
 def _item(shape: Shape) -> Shape:

@@ -5,7 +5,7 @@ Names and edges are known by now. What is found of a step is the same wherever i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,15 +16,15 @@ from ...registry.principal import Principal
 from ...registry.vocabulary import Verdict
 from .arguing import Arguing, Fitting
 from .conditions import decided
-from .drafts import Draft, DraftPlan, Use
+from .drafts import Draft, DraftPlan
 from .facts import Facts, strictest_of
 from .fields import Spot
-from .flow import Fault, Item, Known, Sources, spoken_kinds
+from .flow import Item, Sources, spoken_kinds
 from .problems import Code
 from .repeating import Repeats, repeats
 from .resolving import check_allowed, check_narrowing
-from .shapes import kinds
 from .undoing import Undoing
+from .uses import follow
 
 MOST_ITEMS: Final = 2_000
 """Known items of all `for_each` together that are looked at one by one; beyond them any item stands for each."""
@@ -47,7 +47,7 @@ class Stepwise:
 
     def check(self, draft: Draft, entry: Entry | None) -> Facts | None:
         """Tell what is wrong with a step; None where its tool is not known."""
-        self._follow(draft.spot, [use for use in draft.uses if use.reference.root != "item"], None)
+        follow(draft.spot, [use for use in draft.uses if use.reference.root != "item"], self.sources, None)
         self._place_items(draft)
         found = repeats(draft, self.sources, self.most_items)
         happens = decided(draft, self.sources)
@@ -73,15 +73,6 @@ class Stepwise:
                 )
                 draft.spot.add(use.field, Code.BAD_REFERENCE, told)
 
-    def _follow(self, spot: Spot, uses: Sequence[Use], item: Item | None) -> None:
-        for use in uses:
-            found = self.sources.look(use.reference, item)
-            if isinstance(found, Fault):
-                spot.add(use.field, Code.BAD_REFERENCE, f"{use.field}: {found.message}")
-            elif use.in_text and isinstance(found, Known) and found.value is None:
-                told = f'{use.field}: {use.reference.text} is null, which has no text; give it a default: ?? "none"'
-                spot.add(use.field, Code.BAD_REFERENCE, told)
-
     def _judged(self, draft: Draft, entry: Entry, found: Repeats) -> tuple[Decision, Decision]:
         """The mildest and the strictest that the step's calls can get together."""
         bounds = [self._bounds(draft, entry, item, spot) for item, spot in self._items(draft, found)]
@@ -89,18 +80,18 @@ class Stepwise:
         return mildest, strictest
 
     def _items(self, draft: Draft, found: Repeats) -> Iterator[tuple[Item | None, Spot]]:
-        items = found.items or ()
-        if not items or len(items) > self.items_left:
-            yield (None if draft.for_each is None else found.any_item or Item()), draft.spot
+        count = len(found.values)
+        if not count or count > self.items_left:
+            yield found.any_item, draft.spot
             return
-        self.items_left -= len(items)
-        for index, item in enumerate(items):
+        self.items_left -= count
+        for index, item in enumerate(found.items()):
             yield item, replace(draft.spot, note=f" (item {index})")
 
     def _bounds(self, draft: Draft, entry: Entry, item: Item | None, spot: Spot) -> tuple[Decision, Decision]:
         if item is not None:
             own = [use for use in draft.uses if use.reference.root == "item" and use.field.startswith(("args", "if_"))]
-            self._follow(spot, own, item)
+            follow(spot, own, self.sources, item)
         version = self._if_version(draft, item, spot)
         partial = self.sources.filled(draft.args, item)
         fitting = self.arguing.check(spot, entry, partial, if_version=version)
@@ -127,7 +118,7 @@ class Stepwise:
         if not partial.holes:
             told = f"if_version: expected a string, and it is a known {kind_of(partial.value)}"
             spot.add("if_version", Code.BAD_REFERENCE, told)
-        elif "string" not in kinds(partial.holes[0].shape) and not isinstance(partial.holes[0].default, str):
+        elif "string" not in partial.holes[0].shape.kinds and not isinstance(partial.holes[0].default, str):
             hole = partial.holes[0]
             told = f"if_version: expected a string, and {hole.text} is {spoken_kinds(hole.shape)}"
             spot.add("if_version", Code.BAD_REFERENCE, told)
