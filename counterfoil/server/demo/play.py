@@ -20,7 +20,7 @@ from rich.text import Text
 
 from ..cli.answer import View, part, parts
 from ..cli.render import headed, timeline
-from .order_facts import KILLED_ORDER, LOST_ORDER
+from .order_facts import KILLED_ORDER, LATE_ORDER
 from .orders import Fault
 from .stage import PlayError, Stage, set_stage
 
@@ -116,10 +116,10 @@ class _Scenes:
     async def lost_reply(self, client: Client) -> _Lost:
         """Search, read, propose, decide; the reply is lost; nobody guesses; the probe finds it."""
         self.line("Search", await self._searched(client))
-        order = (await ask(client, "tool_read", name="orders_get", arguments={"order_id": LOST_ORDER}))["output"]
-        self.line("Read", f"{LOST_ORDER} is {order['days_late']} days late; {order['total']} was paid.")
+        order = (await ask(client, "tool_read", name="orders_get", arguments={"order_id": LATE_ORDER}))["output"]
+        self.line("Read", f"{LATE_ORDER} is {order['days_late']} days late; {order['total']} was paid.")
         await self.stage.misbehave(Fault.DROP_REPLY)
-        view = await self._proposed(client, LOST_ORDER, order["total"])
+        view = await self._proposed(client, LATE_ORDER, order["total"])
         self.line("Call", "the refund is destructive: nothing is sent, the exact proposal waits for a person.")
         await self._decided(view)
         self.line(
@@ -183,7 +183,7 @@ class _Scenes:
         )
 
     async def _refused_again(self, client: Client, call_id: str, amount: float) -> None:
-        view = await self._refund(client, LOST_ORDER, amount, "Our apologies for the delay.")
+        view = await self._refund(client, LATE_ORDER, amount, "Our apologies for the delay.")
         error = part(view, "error")
         named = part(error, "details").get("call_id")
         if (view["state"], error.get("code"), named) != ("refused", "ambiguous", call_id):
@@ -234,7 +234,7 @@ async def _until_refunded(stage: Stage, order_id: str) -> None:
 
 
 async def _count(stage: Stage, lost: _Lost, events: list[View], *, killed: bool, restarted: bool) -> Result:
-    first, second = stage.orders.count(LOST_ORDER), stage.orders.count(KILLED_ORDER)
+    first, second = stage.orders.count(LATE_ORDER), stage.orders.count(KILLED_ORDER)
     verified = await stage.command("ledger", "verify")
     return Result(
         call_id=lost.call_id,
