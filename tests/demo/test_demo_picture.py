@@ -1,0 +1,87 @@
+"""The picture of a run shows, call by call, what was known when: sent, waiting for a person, unknown, ended."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rich.console import Console
+
+from counterfoil.server.demo.picture import Picture
+from counterfoil.server.demo.timeline import Life, Mark, Span, chain_of, timeline
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def event(seconds: float, kind: str, call_id: str | None = None, **data: Any) -> dict[str, Any]:
+    return {"at": at(seconds).isoformat(), "type": kind, "call_id": call_id, "data": data}
+
+
+EVENTS = [
+    event(0, "run_created"),
+    event(1, "dispatched", "call_a", step="order"),
+    event(2, "settled", "call_a", outcome="success"),
+    event(2, "proposed", "call_b", step="refund"),
+    event(5, "decided", "call_b"),
+    event(5, "dispatched", "call_b"),
+    event(6, "lost", "call_b", outcome="ambiguous"),
+    event(7, "dispatched", "call_p"),
+    event(7, "probed", "call_b"),
+    event(7, "resolved", "call_b", outcome="success"),
+    event(7, "dispatched", "call_c", step="tell", item=0),
+    event(9, "taken_over", "call_c"),
+    event(10, "resolved", "call_c", outcome="success"),
+    event(10, "run_finished"),
+]
+LIVES = [Life(at(-1), at(8), died=True), Life(at(8.5), at(11))]
+
+
+def test_a_call_is_sent_until_its_end_is_known() -> None:
+    order = timeline(EVENTS, LIVES).rows[1]
+    assert (order.name, order.spans, order.end) == ("order", [Span(1, 2, Mark.SENT)], "success")
+
+
+def test_a_call_waits_for_its_decision_and_is_unknown_from_its_loss_until_it_is_resolved() -> None:
+    refund = timeline(EVENTS, LIVES).rows[2]
+    assert refund.spans == [Span(2, 5, Mark.WAITS), Span(5, 6, Mark.SENT), Span(6, 7, Mark.UNKNOWN)]
+
+
+def test_what_was_under_way_when_the_server_died_is_unknown_from_then_on() -> None:
+    tell = timeline(EVENTS, LIVES).rows[3]
+    assert tell.name == "tell[0]"
+    assert tell.spans == [Span(7, 8, Mark.SENT), Span(8, 9, Mark.UNKNOWN), Span(9, 10, Mark.UNKNOWN)]
+
+
+def test_the_servers_lives_are_a_row_within_the_time_of_the_run() -> None:
+    server = timeline(EVENTS, LIVES).rows[0]
+    assert (server.spans, server.end) == ([Span(0, 8, Mark.SERVES), Span(8.5, 10, Mark.SERVES)], "killed once")
+
+
+def test_a_chain_is_found_in_an_export_by_its_run() -> None:
+    lines = [{"run_id": name, "body": json.dumps({"type": name})} for name in ("run_1", "call_2", "run_1")]
+    assert [found["type"] for found in chain_of("\n".join(map(json.dumps, lines)) + "\n", "run_1")] == ["run_1"] * 2
+
+
+def drawn(*, terminal: bool) -> list[str]:
+    console = Console(file=io.StringIO(), width=80, force_terminal=terminal, color_system=None, legacy_windows=False)
+    console.print(Picture(timeline(EVENTS, LIVES)))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_without_a_terminal_the_picture_is_of_plain_characters_and_80_columns_hold_it() -> None:
+    lines = drawn(terminal=False)
+    assert "".join(lines).isascii()
+    assert max(map(len, lines)) <= 80
+    refund = next(line for line in lines if line.startswith("refund"))
+    assert refund.index(".") < refund.index("=") < refund.index("?") < refund.index("success")
+
+
+def test_on_a_terminal_it_has_blocks() -> None:
+    assert any("█" in line and line.startswith("order") for line in drawn(terminal=True))
