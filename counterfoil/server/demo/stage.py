@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -48,6 +49,12 @@ scopes = ["*"]
 [approvals]
 automation = true                    # the demo decides in the person's place, and says so; leave this out of your own
 
+[[policy]]
+id = "messages"
+verdict = "allow"                    # the default for writes asks a person
+tool = "notify_send"
+reason = "Telling a customer needs nobody's word."
+
 [python]
 modules = ["counterfoil.server.demo.tools"]
 """
@@ -80,10 +87,11 @@ class Stage:
     def _environment(self) -> dict[str, str]:
         return {ORDERS_URL: self.orders_url, "PYTHONPATH": str(_PACKAGE_PARENT)}
 
-    async def misbehave(self, fault: str, seconds: float = 0) -> None:
-        """Make the next refund go wrong."""
+    async def misbehave(self, fault: str, seconds: float = 0, times: int = 1) -> None:
+        """Make the next refunds or messages go wrong."""
+        order = {"kind": fault, "seconds": seconds, "times": times}
         async with httpx2.AsyncClient(base_url=self.orders_url, trust_env=False, timeout=ANSWER_LIMIT_S) as client:
-            (await client.post("/faults", json={"kind": fault, "seconds": seconds})).raise_for_status()
+            (await client.post("/faults", json=order)).raise_for_status()
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[Client, None]:
@@ -112,6 +120,10 @@ class Stage:
         """The process id of the server that was started last."""
         return int(self._pid_file.read_text(encoding="ascii"))
 
+    def server_since(self) -> datetime:
+        """When the server that was started last began."""
+        return datetime.fromtimestamp(self._pid_file.stat().st_mtime, UTC)
+
     def kill_server(self) -> None:
         """SIGKILL our server: no handler runs, nothing is flushed."""
         os.kill(self.server_id(), getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -131,8 +143,21 @@ class Stage:
         Raises:
             PlayError: it did not end in time, or said no.
         """
+        return json.loads(await self._run(*arguments, "--json"))
+
+    async def export(self) -> str:
+        """The whole ledger as JSON Lines, as `counterfoil ledger export` writes them; kept in the folder, too.
+
+        Raises:
+            PlayError: it did not end in time, or said no.
+        """
+        lines = await self._run("ledger", "export")
+        (self.folder / "ledger.jsonl").write_bytes(lines)
+        return lines.decode()
+
+    async def _run(self, *arguments: str) -> bytes:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "counterfoil", *arguments, "--config", str(self.config), "--json",
+            sys.executable, "-m", "counterfoil", *arguments, "--config", str(self.config),
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             cwd=self.folder, env=os.environ | self._environment,
         )  # fmt: skip
@@ -145,7 +170,7 @@ class Stage:
             await _end(process)
         if process.returncode != 0:
             raise PlayError(f"{said} ended with {process.returncode}: {output.decode()}{log.decode()}")
-        return json.loads(output)
+        return output
 
 
 def _leaf(error: Exception) -> Exception:
