@@ -32,7 +32,7 @@ END_LIMIT_S: Final = 5.0
 ANSWER_LIMIT_S: Final = 60.0
 LEASE_S: Final = 2
 
-_CONFIGURATION: Final = f"""\
+CONFIGURATION: Final = f"""\
 # Made by `counterfoil demo`.
 [server]
 name = "counterfoil-demo"
@@ -191,7 +191,7 @@ async def set_stage(keep: Path | None) -> AsyncGenerator[Stage, None]:
         (folder / "ledger").mkdir(mode=0o700)
         async with _order_service(folder) as url:
             stage = Stage(folder, url)
-            stage.config.write_text(_CONFIGURATION, encoding="utf-8")
+            stage.config.write_text(CONFIGURATION, encoding="utf-8")
             yield stage
     finally:
         if keep is None:
