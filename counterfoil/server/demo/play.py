@@ -90,9 +90,10 @@ class _Scenes:
         if view.get("error"):
             raise PlayError(f"the plan was refused: {view.get('error')} {view.get('errors')}")
         self.plan_id = view["plan_id"]
-        waves = ", then ".join(" + ".join(wave) for wave in view["waves"])
-        asks = [f"{step['id']} needs {step['approval']}" for step in view["steps"] if step["approval"] != "none"]
-        self.line("Plan", f"{waves}. {'; '.join(asks)}. All of it is checked, nothing runs yet.")
+        waves = " > ".join(" + ".join(wave) for wave in view["waves"])
+        self.line("Plan", f"{waves}: checked, and nothing runs yet.")
+        asks = "; ".join(f"{step['step']} needs the word of an {step['approval']}" for step in view["approvals"])
+        self.line("Foreseen", f"{asks}.")
 
     async def run(self, client: Client) -> None:
         """The server drives the chain up to what only a person can decide."""
@@ -103,8 +104,8 @@ class _Scenes:
         self.contacts = len(order["contacts"])
         events = (await ask(client, "status", run_id=self.run_id, after_seq=0))["events"]
         how = "side by side" if together(events, "policy", "shipment") else "one after the other"
-        self.line("Run", f"{LATE_ORDER} is {order['days_late']} days late; its policy and its shipment are read {how}.")
-        self.line("Wait", "the refund is destructive: nothing is sent, the exact proposal waits for a person.")
+        self.line("Run", f"{LATE_ORDER} is {order['days_late']} days late; policy and shipment are read {how}.")
+        self.line("Wait", "no refund is sent: a person must decide on the exact proposal.")
 
     async def decided(self, client: Client) -> None:
         """A person agrees in another process; the refund is made and its reply is lost."""
@@ -113,11 +114,11 @@ class _Scenes:
         await self.stage.command(
             "approvals", "approve", pending["approval_id"], "--digest", pending["digest"], "--note", note
         )
-        self.line("Approve", "the demo plays the person: `counterfoil approvals approve` in another process.")
+        self.line("Approve", "the demo plays the person: `counterfoil approvals approve`, elsewhere.")
         view = await until(client, self.run_id, "awaiting_reconciliation")
         self.call_id = next(step["call_id"] for step in view["steps"] if step["id"] == "refund")
         self.before = (await ask(client, "status", call_id=self.call_id))["outcome"]
-        self.line("Lost", f"the refund was made, its reply was not: '{self.before}', never 'failed'. The run waits.")
+        self.line("Lost", f"it is made, but its reply is lost: '{self.before}', never 'failed'.")
 
     async def asked_again(self, client: Client) -> None:
         """An impatient model repeats the run, and then the refund in other words: nothing is sent."""
@@ -130,16 +131,14 @@ class _Scenes:
         named = part(error, "details").get("call_id")
         if (view["state"], error.get("code"), named) != ("refused", "ambiguous", self.call_id):
             raise PlayError(f"the rephrased refund is {view['state']}: {error}")
-        self.line("Again", "the plan again is the same run; a reworded refund is refused, naming the unknown call.")
+        self.line("Again", "the plan again: the same run. The refund in other words: refused.")
 
     async def reconciled(self, client: Client) -> None:
         """What the order service has under the call's own key settles it, and the run goes on."""
         await self.stage.misbehave(Fault.HOLD_AFTER, HOLD_S, HELD)
         await ask(client, "reconcile", run_id=self.run_id)
         self.after = (await ask(client, "status", call_id=self.call_id))["outcome"]
-        self.line(
-            "Reconcile", f"the tool's probe looks for this call's key: '{self.after}'. The run goes on by itself."
-        )
+        self.line("Reconcile", f"the probe looks for this call's key: '{self.after}'; the run goes on.")
 
     async def killed(self) -> None:
         """As many messages as may be under way at once are out and none of their replies is in: SIGKILL."""
@@ -152,17 +151,15 @@ class _Scenes:
         self.first_server, since = self.stage.server_id(), self.stage.server_since()
         self.stage.kill_server()
         self.lives.append(Life(since, datetime.now(UTC), died=True))
-        self.line(
-            "Kill",
-            f"{HELD} of {self.contacts} messages are out, no reply is in: our server ({self.first_server}) dies.",
-        )
+        out_of = f"{HELD} of {self.contacts} messages out, no reply in"
+        self.line("Kill", f"{out_of}: SIGKILL to our server ({self.first_server}).")
 
     async def restarted(self, client: Client) -> None:
         """A new server takes the run up, unasked: it looks for what was sent, and sends what was not."""
         self.status = (await until(client, self.run_id, "succeeded"))["status"]
         self.lives.append(Life(self.stage.server_since(), datetime.now(UTC)))
         left = self.contacts - HELD
-        self.line("Restart", f"a new one takes the run up: {HELD} found by their keys, {left} sent: '{self.status}'.")
+        self.line("Restart", f"a new one goes on by itself: {HELD} found by key, {left} sent: '{self.status}'.")
 
     async def counted(self) -> Result:
         """What the order service has, and the ledger's own chain, verified from its export."""

@@ -68,9 +68,9 @@ class Result:
 
     def told(self, seconds: float) -> Iterator[RenderableType]:
         """The count, the picture, the chain and the verdict."""
-        made = f"{_many(self.refunds.made, 'refund')} and {_many(self.messages.made, 'message')}"
-        asked = f"{_many(self.refunds.asked, 'request')} and {self.messages.asked}"
-        yield headed("Count", f"the order service's own database has {made}, from {asked}.")
+        made = f"{_many(self.refunds.made, 'refund')}, {_many(self.messages.made, 'message')}"
+        asked = f"{self.refunds.asked} and {_many(self.messages.asked, 'request')}"
+        yield headed("Count", f"the service's own books: {made}, from {asked}.")
         yield Text(f"\nWhat the ledger knows of {self.run_id}", style="bold")
         yield Picture(self.timeline)
         held = "every link holds" if self.ledger["ok"] else f"damaged: {self.ledger['problems']}"
