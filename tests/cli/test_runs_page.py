@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from counterfoil.server.cli.following import commands_of_run
+from counterfoil.server.cli.following import commands_of_run, run_text
 from counterfoil.server.cli.run_events import calls_section, timeline
 from counterfoil.server.cli.run_page import run_page, runs_table
 from counterfoil.server.cli.run_reasons import why
@@ -56,15 +56,36 @@ def page(view: dict[str, Any]) -> list[str]:
         (run("queued", reason="budget: full again at 20:10"), "A budget is used up. (full again at 20:10)"),
         (run("queued", reason="stopped by its client"), "stopped by its client"),
         (
-            run("failed", step("a", "failed"), step("b", "rejected"), reason="a step failed"),
-            "a step failed. Steps that failed: a, b.",
+            run("failed", step("a", "failed"), step("b", "rejected"), reason="a: failed"),
+            "Steps that failed: a, b.",
         ),
         (run("failed", error={"code": "deadline_exceeded", "message": "Too late."}), "deadline_exceeded: Too late."),
+        (run("failed", reason="deadline_exceeded"), "Its deadline passed before every step had ended."),
+        (run("succeeded", reason="continued after a"), "continued after a."),
         (run("succeeded"), ""),
     ],
 )
 def test_why_a_run_stands_where_it_is_said_in_a_sentence(view: dict[str, Any], said: str) -> None:
     assert why(view) == said
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        (run("queued", reason="stopped"), "Taken up. Take it up with the command below."),
+        (run("running"), "It goes on by itself; watch it with the command below."),
+        (run("queued"), "A running server takes it up; or do it here, with the command below."),
+        (run("queued", reason="budget"), "It goes on by itself at noon."),
+        (run("failed"), None),
+    ],
+)
+def test_what_to_do_next_names_no_base_tool(view: dict[str, Any], said: str | None) -> None:
+    texts = {
+        "stopped": ("run", "Taken up. Take it up with run."),
+        "budget": ("status", "It goes on by itself at noon."),
+    }
+    tool, text = texts.get(view["reason"], ("status", "Look again with status."))
+    assert run_text(view | {"next": {"tool": tool, "arguments": {"run_id": "run_1"}, "text": text}}) == said
 
 
 def test_a_sentence_names_five_steps_and_counts_the_rest() -> None:
@@ -128,16 +149,18 @@ def test_a_finished_run_shows_its_outputs_and_offers_nothing_that_cannot_be_done
 
 def test_effects_that_stand_and_effects_that_were_not_undone_are_listed() -> None:
     effects = [{"step": "tell", "item": 2, "call_id": "call_1", "tool": "notify_send"}]
+    effects.append(effects[0] | {"item": 3, "known": False})
     undone = [{"step": "refund", "item": None, "call_id": "call_2", "state": "not_undone", "reason": "later"}]
     lines = page(run("failed", effects=effects, compensations=undone, compensation="incomplete"))
     assert "tell[2]  notify_send  call_1" in lines
+    assert "tell[3]  notify_send  call_1  it may stand: nobody knows" in lines
     assert "refund  not_undone  call_2  later" in lines
     assert "compensation  incomplete" in lines
 
 
-def test_budgets_are_told_in_one_line_whatever_members_they_have() -> None:
-    budget = {"calls": {"used": 3, "limit": 20}, "writes": {"used": 1, "limit": None}, "cost": 2.5, "limits": {}}
-    assert "budget   calls 3 of 20, writes 1, cost 2.5" in page(run(budget=budget))
+def test_a_budget_is_told_in_one_line_with_its_limits() -> None:
+    budget = {"calls": 3, "writes": 1, "limits": {"calls": 20, "cost": 2.5}}
+    assert "budget   calls 3 of 20, writes 1, cost 0 of 2.5" in page(run(budget=budget))
 
 
 def test_the_page_of_a_thousand_steps_fits_and_shows_what_needs_a_look() -> None:

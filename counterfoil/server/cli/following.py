@@ -16,11 +16,12 @@ from .visible import visible
 
 _LISTED: Final = 5
 """How many proposals or calls have a command each; the run's page lists more of them."""
+_BY_RUN: Final = "Take it up with run."
 _RUN_TEXTS: Final = {
     "confirm": "A person decides in a terminal, with the commands below; then a running server, or resume, goes on.",
     "reconcile": "Find out what became of it, with the commands below; then the run goes on.",
-    "run": "Take it up with the command below, once what it waits for is there.",
-    "status": "Watch it with the command below.",
+    "running": "It goes on by itself; watch it with the command below.",
+    "queued": "A running server takes it up; or do it here, with the command below.",
 }
 _TEXTS: Final = {
     "confirm": "A person decides it in a terminal, with the commands below.",
@@ -44,9 +45,14 @@ def compact(value: object) -> str:
 
 
 def run_text(view: View) -> str | None:
-    """What to do about a run, in words, without the names of base tools."""
-    following = part(view, "next")
-    return _RUN_TEXTS.get(str(following.get("tool"))) or text_of(view)
+    """What to do about a run, in words, without the names of base tools; nothing where nothing is to be done."""
+    following, status = part(view, "next"), view.get("status")
+    tool, said = following.get("tool"), str(following.get("text"))
+    if tool == "run":
+        return visible(said.replace(_BY_RUN, "Take it up with the command below."))
+    if tool == "status":
+        return visible(said) if status == "queued" and view.get("reason") else _RUN_TEXTS.get(str(status))
+    return _RUN_TEXTS.get(str(tool)) or text_of(view)
 
 
 def error_text(error: View) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -95,7 +95,7 @@ def header(view: View, now: datetime) -> RenderableType:
         ("deadline", None if finished else to_the_second(view.get("deadline"))),
         ("cancelled", _asked_to_end(view)),
         ("compensation", compensation if compensation != "none" else None),
-        ("budget", _plain(_flat(part(view, "budget")))),
+        ("budget", _plain(_used(part(view, "budget")))),
         ("forked from", view.get("parent_run_id")),
         ("replayed", "yes: it was asked for before, and this is that run" if view.get("replayed") else None),
         ("error", error_text(part(view, "error"))),
@@ -113,20 +113,13 @@ def _plain(text: str) -> Text | None:
     return Text(visible(text)) if text else None
 
 
-def _flat(budget: Mapping[str, Any]) -> str:
-    """`calls 3 of 20, writes 1`: whatever members a budget has, in one line."""
-    told: list[str] = []
-    for name, value in budget.items():
-        if not isinstance(value, dict):
-            told += [] if value is None else [f"{name} {value}"]
-            continue
-        inner = part(budget, name)
-        if "limit" in inner:
-            limit = inner["limit"]
-            told.append(f"{name} {inner.get('used', 0)}" + ("" if limit is None else f" of {limit}"))
-        elif inner:
-            told.append(f"{name} ({_flat(inner)})")
-    return ", ".join(told)
+def _used(budget: View) -> str:
+    """`calls 3 of 20, writes 1`: what was used, and how much may be."""
+    limits = part(budget, "limits")
+    used = {name: value for name, value in budget.items() if name != "limits"}
+    told = {**dict.fromkeys(limits, 0), **used}
+    names = [*used, *(name for name in told if name not in used)]
+    return ", ".join(f"{name} {told[name]}" + (f" of {limits[name]}" if name in limits else "") for name in names)
 
 
 def steps_table(steps: Sequence[View], most: int) -> RenderableType:
@@ -202,7 +195,8 @@ def _compensated(found: View) -> Text:
 
 
 def _effect(found: View) -> Text:
-    told = (_step_of(found), found.get("tool"), found.get("call_id"))
+    unsure = "it may stand: nobody knows" if found.get("known") is False else None
+    told = (_step_of(found), found.get("tool"), found.get("call_id"), unsure)
     return Text("  ").join(word(value) for value in told if value)
 
 
@@ -233,7 +227,9 @@ def _run_lines(view: View, now: datetime, widest: int) -> Iterator[Text]:
     status = word(view.get("status"))
     status.pad_right(widest - len(status))
     age = ago(view.get("started_at") or view.get("updated_at"), now)
-    yield Text("  ").join((word(view.get("run_id")), status, Text(f"{ended}/{all_of_them}"), Text(age)))
+    yield Text("  ").join(
+        (word(view.get("run_id")), status, Text(f"{ended}/{all_of_them}" if all_of_them else ""), Text(age))
+    )
     yield Text(f"  {visible(str(view.get('goal') or '')[:_LINE])}")
     if view.get("status") not in FINISHED and (said := why(view)):
         yield Text(f"  {visible(said)}", style="dim")

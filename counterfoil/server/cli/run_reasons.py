@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -16,30 +16,42 @@ _QUEUED: Final = {
     "budget": "A budget is used up.",
     "unavailable": "What it needs next is not there now.",
 }
+_ENDED: Final = {
+    "budget": "Its own budget is used up; what it could not afford was not sent.",
+    "deadline_exceeded": "Its deadline passed before every step had ended.",
+}
 _NAMED: Final = 5
 """How many steps a sentence names."""
 
 
 def why(view: View) -> str:
-    """What keeps it where it is, or how it ended."""
-    status, reason = str(view.get("status")), view.get("reason")
-    match status:
-        case "awaiting_approval":
-            return f"A person must decide: {_named(_steps_of(view, 'pending'))}."
-        case "awaiting_reconciliation":
-            said = f"Nobody knows what became of: {_named(_steps_of(view, 'unresolved'))}."
-            return said if parts(view, "unresolved") else str(reason or "Another run's call is unresolved.")
-        case "awaiting_external":
-            return f"A far side has accepted and still works: {_named(_in_state(view, status))}."
-        case "queued":
-            return _queued(reason)
-        case "failed" | "budget_exhausted":
-            return _failed(view)
-        case _:
-            return str(reason) if reason else ""
+    """What keeps it where it is, or how it ended; of a run that cannot be shown, why not."""
+    if view.get("error") and "steps" not in view:
+        return following.error_text(part(view, "error"))
+    said = _BY_STATUS.get(str(view.get("status")))
+    return _sentence(str(view.get("reason") or "")) if said is None else said(view)
 
 
-def _queued(reason: object) -> str:
+def _decision(view: View) -> str:
+    return f"A person must decide: {_named(_steps_of(view, 'pending'))}."
+
+
+def _unknown(view: View) -> str:
+    said = f"Nobody knows what became of: {_named(_steps_of(view, 'unresolved'))}."
+    return said if parts(view, "unresolved") else str(view.get("reason") or "Another run's call is unresolved.")
+
+
+def _far_side(view: View) -> str:
+    return f"A far side has accepted and still works: {_named(_in_state(view, 'awaiting_external'))}."
+
+
+def _cancelled(view: View) -> str:
+    del view
+    return "It was cancelled; the effects that stand are not undone."
+
+
+def _queued(view: View) -> str:
+    reason = view.get("reason")
     if reason is None:
         return "No process drives it now; a running server takes it up."
     word, _, more = str(reason).partition(":")
@@ -47,10 +59,10 @@ def _queued(reason: object) -> str:
 
 
 def _failed(view: View) -> str:
-    error = part(view, "error")
-    said = following.error_text(error) if error else str(view.get("reason") or "")
+    error, reason = part(view, "error"), str(view.get("reason") or "")
     failed = [*_in_state(view, "failed"), *_in_state(view, "rejected")]
     steps = f"Steps that failed: {_named(failed)}." if failed else ""
+    said = following.error_text(error) if error else _ENDED.get(reason, "" if steps else reason)
     return " ".join(filter(None, (_sentence(said), steps)))
 
 
@@ -84,3 +96,14 @@ def notes(steps: Iterable[View]) -> Iterable[tuple[str, str]]:
 def _note(step: View) -> str:
     error = part(step, "error")
     return following.error_text(error) if error else str(step.get("reason") or "")
+
+
+_BY_STATUS: Final[Mapping[str, Callable[[View], str]]] = {
+    "awaiting_approval": _decision,
+    "awaiting_reconciliation": _unknown,
+    "awaiting_external": _far_side,
+    "queued": _queued,
+    "failed": _failed,
+    "budget_exhausted": _failed,
+    "cancelled": _cancelled,
+}

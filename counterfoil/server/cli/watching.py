@@ -71,4 +71,4 @@ class Printer:
     def show(self, view: View) -> None:
         """Print what this look at the run has new."""
         for event in parts(view, "events"):
-            self._screen.say(run_events.event_line(event, view.get("started_at")))
+            self._screen.line(run_events.event_line(event, view.get("started_at")))
