@@ -100,6 +100,9 @@ class Arguing:
             wanted, _ = self.lookup.inside(takes, hole.path)
             if wanted is not None and self._cannot(hole, wanted):
                 where = f"{place}.{spoken(hole.path)}"
+                if spot.problems.full:
+                    spot.add(where, Code.BAD_REFERENCE, "")
+                    continue
                 both = f"takes {spoken_kinds(wanted)}, and {hole.text} is {spoken_kinds(hole.shape)}"
                 what = both if not wanted.kinds & hole.shape.kinds else f"cannot take what {hole.text} is by its schema"
                 spot.add(where, Code.BAD_REFERENCE, f"{where}: {contract.name} {what}")
@@ -112,29 +115,35 @@ class Arguing:
             names = ["boolean" if name == "bool" else name for name in sorted(given.kinds - {"null"})]
             if not names:
                 return True
-            given = Shape({"allOf": [given.node, {"type": list(names)}]}, given.root)
-        key = None if given.key is None or wanted.key is None else (given.key, wanted.key)
-        if key is None or key not in self._apart:
-            self._apart[key] = disjoint(given, wanted)
-        return self._apart[key]
+            key = None if given.key is None else ("not null", given.key)
+            given = Shape({"allOf": [given.node, {"type": list(names)}]}, given.root, key)
+        if given.key is None or wanted.key is None:
+            return disjoint(given, wanted)
+        both = given.key, wanted.key
+        if both not in self._apart:
+            self._apart[both] = disjoint(given, wanted)
+        return self._apart[both]
 
 
 def _sure(
     spot: Spot, entry: Entry, partial: Partial, value: JsonObject, place: str, if_version: str | None
 ) -> Fitting | None:
-    contract = entry.contract
-    if spot.problems.full and not contract.takes.validator.accepts(value):
-        spot.add(place, Code.INVALID_ARGUMENTS, f"{place}: they do not fit")
+    takes = entry.contract.takes
+    fits_as_it_is = takes.validator.accepts(value)
+    if spot.problems.full and not fits_as_it_is:
+        spot.add(place, Code.INVALID_ARGUMENTS, "")
         return None
-    conceal = (*contract.gate.sensitive, *map(pointer_text, partial.hidden))
-    try:
-        arguments = contract.takes.effective(value, conceal=conceal).value
-    except InvalidArgumentsError as error:
-        _tell(spot, error.problems, place)
-        return None
-    secrets = secret_texts(arguments, conceal)
-    _tell(spot, entry.adapter.problems(arguments, if_version), place, secrets)
-    return Fitting(arguments, ())
+    conceal = (*entry.contract.gate.sensitive, *map(pointer_text, partial.hidden))
+    if takes.changes or not fits_as_it_is:
+        try:
+            value = takes.effective(value, conceal=conceal).value
+        except InvalidArgumentsError as error:
+            _tell(spot, error.problems, place)
+            return None
+    unsendable = entry.adapter.problems(value, if_version)
+    if unsendable:
+        _tell(spot, unsendable, place, secret_texts(value, conceal))
+    return Fitting(value, ())
 
 
 def _tell(spot: Spot, problems: Sequence[Problem], place: str, secrets: Sequence[str] = ()) -> None:
@@ -159,8 +168,12 @@ def _tell_certain(spot: Spot, contract: Contract, partial: Partial, value: JsonO
     tell = teller(validator.schema, (*contract.gate.sensitive, *map(pointer_text, partial.hidden)))
     holes = [tuple(map(str, hole.path)) for hole in partial.holes]
     for error in islice(validator.compiled.iter_errors(value), MOST_ERRORS):
-        if _certain(error, holes):
-            _tell(spot, _certain_problems(error, tell, holes), place)
+        if not _certain(error, holes):
+            continue
+        if spot.problems.full:
+            spot.add(place, Code.INVALID_ARGUMENTS, "")
+            return
+        _tell(spot, _certain_problems(error, tell, holes), place)
 
 
 def _certain_problems(error: ValidationError, tell: Teller, holes: Sequence[tuple[str, ...]]) -> list[Problem]:

@@ -7,6 +7,8 @@ is possible, patterns and formats included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from math import prod
 from typing import Final
 
 from ...registry.predicates import Kind, same
@@ -15,6 +17,8 @@ from .shapes import Shape, alternatives, conjuncts, inside, stated_values
 
 MOST_QUESTIONS: Final = 400
 """Pairs of schemas looked at for one answer; beyond them everything is possible."""
+MOST_MEMBERS: Final = 100
+"""Required members that are compared; and stated values, that many times that many."""
 _DEPTH: Final = 5
 
 
@@ -63,7 +67,7 @@ class _Comparison:
     def _objects(self, one: Shape, other: Shape, depth: int) -> bool:
         """A member that must be there and cannot be, or that fits only one of both."""
         needed = {**dict.fromkeys(_required(one)), **dict.fromkeys(_required(other))}
-        for name in needed:
+        for name in islice(needed, MOST_MEMBERS):
             if _excludes(one, name) or _excludes(other, name):
                 return True
             mine, theirs = inside(one, (name,))[0], inside(other, (name,))[0]
@@ -92,7 +96,7 @@ def _choices(shape: Shape) -> Iterator[list[JsonValue]]:
 
 def _no_common_value(one: Shape, other: Shape) -> bool:
     lists = [values for shape in (one, other) for part in _parts(shape) if (values := stated_values(part)) is not None]
-    if len(lists) < 2:  # noqa: PLR2004 (two lists can differ)
+    if len(lists) < 2 or prod(map(len, lists)) > MOST_MEMBERS**2:  # noqa: PLR2004 (two lists can differ)
         return False
     return not any(all(any(same(value, option) for option in rest) for rest in lists[1:]) for value in lists[0])
 

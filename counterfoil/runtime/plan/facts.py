@@ -25,12 +25,16 @@ class Facts:
     @property
     def approval(self) -> Standing:
         """Who must agree, as far as it is known."""
-        low, high = (_standing(one) for one in (self.mildest, self.strictest))
-        return low if low is high else Standing.DEPENDS
+        highest = _standing(self.strictest)
+        if self.mildest is self.strictest:
+            return highest
+        return highest if _standing(self.mildest) is highest else Standing.DEPENDS
 
 
 def strictest_of(decisions: Sequence[Decision]) -> Decision:
     """The one that asks for most."""
+    if len(decisions) == 1:
+        return decisions[0]
     return max(decisions, key=lambda one: (one.verdict.strictness, one.assurance.strength))
 
 

@@ -7,8 +7,9 @@ A template becomes a value with holes in it. Nothing here judges whether a value
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from ...registry.nearest import hint
@@ -33,9 +34,9 @@ class Known(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A reference that can lead to nothing, and why."""
+    """A reference that can lead to nothing; `why` says it, once somebody reads it."""
 
-    message: str
+    why: Callable[[], str]
 
 
 Found: TypeAlias = Known | Shape | Fault
@@ -96,17 +97,25 @@ class Sources:
             case "input":
                 return _known(self.input, reference, "input")
             case "run":
-                return TEXT if reference.path == ("id",) else Fault(f"{reference.text}: a run has only ${{run.id}}")
+                return (
+                    TEXT
+                    if reference.path == ("id",)
+                    else Fault(lambda: f"{reference.text}: a run has only ${{run.id}}")
+                )
             case "item":
-                return Fault("${item} stands inside a for_each only") if item is None else self._item(reference, item)
+                return (
+                    Fault(lambda: "${item} stands inside a for_each only")
+                    if item is None
+                    else self._item(reference, item)
+                )
             case _:
                 return self._output(reference)
 
     def filled(self, template: JsonValue, item: Item | None) -> Partial:
         """A template with what is known of it."""
-        partial = Partial()
-        partial.value = self._fill(template, (), item, partial)
-        return partial
+        found = Partial()
+        found.value = self._fill(template, (), item, found)
+        return found
 
     def _fill(self, template: JsonValue, path: Path, item: Item | None, into: Partial) -> JsonValue:
         if isinstance(template, dict):
@@ -167,21 +176,19 @@ class Sources:
             if below is UNSET:
                 if reference.default is not UNSET:
                     return Known(reference.default)
-                return Fault(
-                    _nothing(reference, "the item", index, list(template) if isinstance(template, dict) else [])
-                )
+                return Fault(partial(_nothing, reference, "the item", index, template))
             template = below
         return self._behind(template, reference, ())
 
     def _behind(self, template: JsonValue, reference: Reference, rest: Path) -> Found:
         """An item of a literal list may be made of references itself."""
-        partial = self.filled(template, None)
-        if not partial.holes:
-            value, _ = look_up(partial.value, rest)
+        known = self.filled(template, None)
+        if not known.holes:
+            value, _ = look_up(known.value, rest)
             if reference.default is not UNSET and (value is UNSET or value is None):
                 return Known(reference.default)
-            return Fault(f"{reference.text} leads to nothing in that item") if value is UNSET else Known(value)
-        hole = partial.holes[0]
+            return Fault(lambda: f"{reference.text} leads to nothing in that item") if value is UNSET else Known(value)
+        hole = known.holes[0]
         if hole.path:
             return Shape({"type": "object" if isinstance(template, dict) else "array"}, {})
         return ANYTHING if rest and hole.default is not UNSET else self._inside(hole.shape, reference, hole.text, rest)
@@ -193,9 +200,7 @@ class Sources:
         if reference.evidence is None:
             return self._inside(shape, reference, f"the output of {reference.root}")
         if reference.root in self.listed:
-            return Fault(
-                f"{reference.text}: {reference.root} makes a call for each item and has no evidence of its own"
-            )
+            return Fault(lambda: f"{reference.text}: it makes a call for each item, and has no evidence of its own")
         return ANYTHING
 
     def _inside(self, shape: Shape, reference: Reference, what: str, path: Path | None = None) -> Found:
@@ -204,8 +209,7 @@ class Sources:
         if found is not None:
             return found
         holder, _ = self.lookup.inside(shape, path[:reached])
-        names = known_fields(holder.root, holder.node) if holder is not None else []
-        return Fault(_nothing(reference, what, len(reference.path) - len(path) + reached, names, holder))
+        return Fault(partial(_nothing, reference, what, len(reference.path) - len(path) + reached, holder))
 
 
 def _known(start: JsonValue, reference: Reference, what: str) -> Found:
@@ -215,7 +219,7 @@ def _known(start: JsonValue, reference: Reference, what: str) -> Found:
     if value is not UNSET:
         return Known(value)
     holder, _ = look_up(start, reference.path[:reached])
-    return Fault(_nothing(reference, what, reached, list(holder) if isinstance(holder, dict) else []))
+    return Fault(partial(_nothing, reference, what, reached, None if holder is UNSET else holder))
 
 
 def spoken_kinds(shape: Shape) -> str:
@@ -226,17 +230,18 @@ def spoken_kinds(shape: Shape) -> str:
     return " or ".join(text for kind, text in words.items() if kind in found) or "nothing"
 
 
-def _nothing(reference: Reference, what: str, reached: int, names: Sequence[str], holder: Shape | None = None) -> str:
+def _nothing(reference: Reference, what: str, reached: int, holder: Shape | JsonValue) -> str:
     """Says what there is in place of the first part that cannot be there."""
     part = reference.path[reached]
     where = spelled(reference.root, reference.path[:reached])
+    if isinstance(holder, Shape):
+        names, kind = known_fields(holder.root, holder.node), f"; it is {spoken_kinds(holder)}"
+    else:
+        names, kind = list(holder) if isinstance(holder, dict) else [], ""
     if isinstance(part, int):
-        kind = f"; {where} is {spoken_kinds(holder)}" if holder else ""
         return f"{reference.text} leads to nothing: {what} has no place [{part}] in {where}{kind}"
     shown = part[:80]
-    advice = hint(shown, names) or (f"; it has {', '.join(names[:8])}" if names else "")
-    if not names and holder is not None:
-        advice = f"; it is {spoken_kinds(holder)}"
+    advice = hint(shown, names) or (f"; it has {', '.join(names[:8])}" if names else kind)
     return f"{reference.text} leads to nothing: {what} has no {shown!r} in {where}{advice}"
 
 

@@ -81,6 +81,6 @@ def predicted(ids: Sequence[str], facts: Sequence[Facts], waves: Sequence[int]) 
 def asked(ids: Sequence[str], facts: Sequence[Facts]) -> Iterator[Asked]:
     """The approvals that are needed, or may be."""
     for step_id, fact in zip(ids, facts, strict=True):
-        if fact.approval is not Standing.NONE:
-            why = fact.strictest
-            yield Asked(step_id, fact.contract.name, fact.approval, why.rule_id, why.reason)
+        approval, why = fact.approval, fact.strictest
+        if approval is not Standing.NONE:
+            yield Asked(step_id, fact.contract.name, approval, why.rule_id, why.reason)

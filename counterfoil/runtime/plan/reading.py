@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from ...registry.budgets import MILLIONTHS, MOST, Kind
 from ...registry.vocabulary import Effect, JsonObject, JsonValue
@@ -217,14 +217,18 @@ def _retry(fields: Fields) -> RetryLimit | None:
 
 def _compensate(fields: Fields) -> Literal["default", "none"] | Undo | None:
     value = fields.table.get("compensate")
-    if value is None:
-        return None
-    if value in ("default", "none"):
-        return cast("Literal['default', 'none']", value)
-    if not isinstance(value, dict):
-        fields.invalid("compensate", "'default', 'none' or {tool, args}")
-        return None
-    inner = Fields(fields.spot, value, "compensate")
+    match value:
+        case None | "default" | "none":
+            return value
+        case dict():
+            return _undo(fields, value)
+        case _:
+            fields.invalid("compensate", "'default', 'none' or {tool, args}")
+            return None
+
+
+def _undo(fields: Fields, table: JsonObject) -> Undo | None:
+    inner = Fields(fields.spot, table, "compensate")
     inner.only(("tool", "args"), {"arguments": "write 'args'"})
     tool = inner.text("tool", 200, "the name of a tool") if inner.need("tool", "the name of a tool") else None
     args = inner.object("args") or {}

@@ -18,7 +18,11 @@ from ...registry.refs import referred
 from ...registry.vocabulary import JsonObject, JsonValue
 
 DEPTH: Final = 12
-"""References and compositions followed at one place; deeper ones rule nothing out."""
+"""Alternatives inside one another that are followed at one place; deeper ones rule nothing out."""
+MOST_PARTS: Final = 200
+"""Schemas that are followed through `$ref` and `allOf` at one place; further ones rule nothing out."""
+MOST_ALTERNATIVES: Final = 2_000
+"""Alternatives that are followed on one way into a schema; further ones rule nothing out."""
 EVERY_KIND: Final[frozenset[Kind]] = frozenset({"null", "bool", "number", "string", "array", "object"})
 _KINDS: Final[dict[str, Kind]] = {
     "null": "null", "boolean": "bool", "number": "number", "integer": "number", "string": "string", "array": "array",
@@ -51,7 +55,7 @@ class Shape:
     @cached_property
     def kinds(self) -> frozenset[Kind]:
         """The kinds of JSON value that the schema allows."""
-        return _kinds(self.node, self.root, DEPTH)
+        return _Reading(self.root).kinds(self.node, DEPTH)
 
 
 class Lookup:
@@ -90,8 +94,9 @@ def or_null(shape: Shape) -> Shape:
 def inside(shape: Shape, path: Sequence[str | int]) -> tuple[Shape | None, int]:
     """What a path leads to, None if it can lead nowhere, and how many of its parts can be there."""
     node: JsonValue = shape.node
+    reading = _Reading(shape.root)
     for index, part in enumerate(path):
-        found = _member(node, shape.root, part, DEPTH)
+        found = reading.member(node, part, DEPTH)
         if found is _Said.NO or found is _Said.NEVER:
             return None, index
         node = True if isinstance(found, _Said) else found
@@ -99,15 +104,22 @@ def inside(shape: Shape, path: Sequence[str | int]) -> tuple[Shape | None, int]:
     return (Shape(node, shape.root, key) if path else shape), len(path)
 
 
-def conjuncts(node: JsonValue, root: JsonObject, depth: int = DEPTH) -> Iterator[JsonObject]:
-    """A schema and all that it asserts of the same value through `$ref` and `allOf`."""
-    if not isinstance(node, dict) or depth == 0:
-        return
-    yield node
-    yield from conjuncts(referred(root, node), root, depth - 1)
-    every = node.get("allOf")
-    for part in every if isinstance(every, list) else ():
-        yield from conjuncts(part, root, depth - 1)
+def conjuncts(node: JsonValue, root: JsonObject) -> Iterator[JsonObject]:
+    """A schema and all that it asserts of the same value through `$ref` and `allOf`, each once."""
+    waiting = [node]
+    seen: set[int] = set()
+    for part in waiting:  # grows while it is read
+        if not isinstance(part, dict) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        if len(seen) == MOST_PARTS:
+            return
+        if "$ref" in part:
+            waiting.append(referred(root, part))
+        every = part.get("allOf")
+        if isinstance(every, list):
+            waiting += every
 
 
 def alternatives(node: JsonObject) -> Iterator[list[JsonValue]]:
@@ -126,43 +138,60 @@ def stated_values(node: JsonObject) -> list[JsonValue] | None:
     return options if isinstance(options, list) else None
 
 
-def _kinds(node: JsonValue, root: JsonObject, depth: int) -> frozenset[Kind]:
-    if node is False:
-        return frozenset()
-    found = EVERY_KIND
-    if depth == 0:
+class _Reading:
+    """Reads one document; what was found of a schema is kept, so that shared and recursive ones cost nothing more."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self.root = root
+        self.left = MOST_ALTERNATIVES
+        self._kinds: dict[int, tuple[JsonObject, frozenset[Kind]]] = {}
+
+    def kinds(self, node: JsonValue, depth: int) -> frozenset[Kind]:
+        """See `Shape.kinds`."""
+        if node is False:
+            return frozenset()
+        if not isinstance(node, dict) or depth == 0:
+            return EVERY_KIND
+        if id(node) not in self._kinds:
+            self._kinds[id(node)] = node, EVERY_KIND
+            self._kinds[id(node)] = node, self._asserted_kinds(node, depth)
+        return self._kinds[id(node)][1]
+
+    def _asserted_kinds(self, node: JsonObject, depth: int) -> frozenset[Kind]:
+        found = EVERY_KIND
+        for part in conjuncts(node, self.root):
+            values = stated_values(part)
+            if values is not None:
+                found &= {kind_of(value) for value in values}
+            stated = part.get("type")
+            names = stated if isinstance(stated, list) else [] if stated is None else [stated]
+            if names:
+                found &= {_KINDS[name] for name in names if isinstance(name, str) and name in _KINDS}
+            for branches in alternatives(part):
+                found &= frozenset[Kind]().union(*(self.kinds(branch, depth - 1) for branch in branches))
         return found
-    for part in conjuncts(node, root, depth):
-        values = stated_values(part)
-        if values is not None:
-            found &= {kind_of(value) for value in values}
-        stated = part.get("type")
-        names = stated if isinstance(stated, list) else [] if stated is None else [stated]
-        if names:
-            found &= {_KINDS[name] for name in names if isinstance(name, str) and name in _KINDS}
-        for branches in alternatives(part):
-            found &= frozenset[Kind]().union(*(_kinds(branch, root, depth - 1) for branch in branches))
-    return found
 
-
-def _member(node: JsonValue, root: JsonObject, part: str | int, depth: int) -> _Found:
-    """The schema one step down, as far as all conjuncts together state it."""
-    if node is False:
-        return _Said.NEVER
-    if not isinstance(node, dict) or depth == 0:
-        return _Said.NOTHING
-    if ("object" if isinstance(part, str) else "array") not in _kinds(node, root, depth):
-        return _Said.NEVER
-    said: list[_Found] = []
-    for one in conjuncts(node, root, depth):
-        said.append(_own_member(one, part) if isinstance(part, str) else _own_item(one, part))
-        said += [_any_of([_member(branch, root, part, depth - 1) for branch in group]) for group in alternatives(one)]
-    if _Said.NEVER in said:
-        return _Said.NEVER
-    found = [one for one in said if isinstance(one, dict | bool)]
-    if found:
-        return found[0] if len(found) == 1 else {"allOf": list(found)}
-    return _Said.NO if _Said.NO in said and not _is_open(node, root, depth) else _Said.NOTHING
+    def member(self, node: JsonValue, part: str | int, depth: int) -> _Found:
+        """The schema one step down, as far as all conjuncts together state it."""
+        if node is False:
+            return _Said.NEVER
+        if not isinstance(node, dict) or depth == 0:
+            return _Said.NOTHING
+        if ("object" if isinstance(part, str) else "array") not in self.kinds(node, depth):
+            return _Said.NEVER
+        said: list[_Found] = []
+        for one in conjuncts(node, self.root):
+            said.append(_own_member(one, part) if isinstance(part, str) else _own_item(one, part))
+            for group in alternatives(one):
+                self.left -= len(group)
+                branches = [self.member(branch, part, depth - 1) for branch in group if self.left > 0]
+                said.append(_any_of(branches) if len(branches) == len(group) else _Said.NOTHING)
+        if _Said.NEVER in said or len(said) >= MOST_PARTS:
+            return _Said.NEVER if _Said.NEVER in said else _Said.NOTHING
+        found = [one for one in said if isinstance(one, dict | bool)]
+        if found:
+            return found[0] if len(found) == 1 else {"allOf": list(found)}
+        return _Said.NO if _Said.NO in said and not _is_open(node, self.root) else _Said.NOTHING
 
 
 def _any_of(branches: list[_Found]) -> _Found:
@@ -203,9 +232,9 @@ def _own_item(node: JsonObject, index: int) -> _Found:
     return rest if isinstance(rest, dict | bool) else _Said.NOTHING
 
 
-def _is_open(node: JsonObject, root: JsonObject, depth: int) -> bool:
+def _is_open(node: JsonObject, root: JsonObject) -> bool:
     """Whether some part of it speaks of further members and lets them in."""
-    parts = list(conjuncts(node, root, depth))
+    parts = list(conjuncts(node, root))
     return any(
         "patternProperties" in one or isinstance(one.get(word), dict) or one.get(word) is True
         for one in parts

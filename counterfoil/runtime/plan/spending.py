@@ -29,7 +29,7 @@ def limits_of(budget: JsonObject, allow: JsonObject | None, ceiling: Budget | No
 
 def used(facts: Sequence[Facts | None], *, certain: bool) -> dict[Kind, int]:
     """What the steps take in stored units; `certain` counts only what happens in every run that succeeds."""
-    totals = dict.fromkeys(COUNTED, 0)
+    totals: dict[Kind, int] = dict.fromkeys(COUNTED, 0)
     for fact in facts:
         if fact is None or fact.happens is False or (certain and fact.happens is None):
             continue
@@ -61,4 +61,5 @@ def shown_budget(facts: Sequence[Facts | None], limits: Mapping[Kind, int]) -> J
     """The `budget` of `plan`."""
     totals = used(facts, certain=False)
     figures: JsonObject = {kind.value: kind.shown(totals[kind]) for kind in COUNTED}
-    return figures | {"limits": {kind.value: kind.shown(limit) for kind, limit in limits.items()}}
+    figures["limits"] = {kind.value: kind.shown(limit) for kind, limit in limits.items()}
+    return figures

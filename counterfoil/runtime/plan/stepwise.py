@@ -76,7 +76,7 @@ class Stepwise:
         for use in uses:
             found = self.sources.look(use.reference, item)
             if isinstance(found, Fault):
-                spot.add(use.field, Code.BAD_REFERENCE, f"{use.field}: {found.message}")
+                spot.add(use.field, Code.BAD_REFERENCE, "" if spot.problems.full else f"{use.field}: {found.why()}")
             elif use.in_text and isinstance(found, Known) and found.value is None:
                 told = f'{use.field}: {use.reference.text} is null, which has no text; give it a default: ?? "none"'
                 spot.add(use.field, Code.BAD_REFERENCE, told)

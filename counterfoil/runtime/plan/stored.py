@@ -86,7 +86,8 @@ def _stored_step(step: Step) -> JsonValue:
 
 
 def _step(found: dict[str, Any], index: int) -> Step:
-    compensate, retry = found.get("compensate"), found.get("retry")
+    compensate: Any = found.get("compensate")
+    retry: Any = found.get("retry")
     return Step(
         id=found["id"],
         index=index,
@@ -103,7 +104,9 @@ def _step(found: dict[str, Any], index: int) -> Step:
         timeout_s=found.get("timeout_s"),
         retry=None if retry is None else RetryLimit(**retry),
         on_failure=OnStepFailure(found.get("on_failure", OnStepFailure.FAIL)),
-        compensate=Undo(**compensate) if isinstance(compensate, dict) else compensate,
+        compensate=compensate
+        if compensate in (None, "default", "none")
+        else Undo(compensate["tool"], compensate["args"]),
     )
 
 
