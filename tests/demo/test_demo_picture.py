@@ -58,9 +58,9 @@ def test_what_was_under_way_when_the_server_died_is_unknown_from_then_on() -> No
     assert tell.spans == [Span(7, 8, Mark.SENT), Span(8, 9, Mark.UNKNOWN), Span(9, 10, Mark.UNKNOWN)]
 
 
-def test_the_servers_lives_are_a_row_within_the_time_of_the_run() -> None:
+def test_the_servers_lives_and_its_death_are_a_row_within_the_time_of_the_run() -> None:
     server = timeline(EVENTS, LIVES).rows[0]
-    assert (server.spans, server.end) == ([Span(0, 8, Mark.SERVES), Span(8.5, 10, Mark.SERVES)], "killed once")
+    assert server.spans == [Span(0, 8, Mark.SERVES), Span(8, 8, Mark.KILLED), Span(8.5, 10, Mark.SERVES)]
 
 
 def test_a_chain_is_found_in_an_export_by_its_run() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counterfoil.server.demo.order_store import Count
-from counterfoil.server.demo.play import together
+from counterfoil.server.demo.play import since_the_last_claim, together
 from counterfoil.server.demo.result import Result
 from counterfoil.server.demo.timeline import Timeline
 
@@ -75,3 +75,13 @@ def test_steps_ran_side_by_side_if_both_were_sent_before_one_ended() -> None:
     assert together([*sent, *ended], "policy", "shipment")
     one_by_one = [sent[0], event(2, "settled", "a"), event(3, "dispatched", "b", step="shipment"), ended[1]]
     assert not together(one_by_one, "policy", "shipment")
+
+
+def test_what_the_new_server_found_and_sent_is_counted_from_its_claim_on() -> None:
+    old = [{"type": "run_claimed"}, event(2, "dispatched", "a"), event(3, "probed", "a", answer="happened")]
+    new = [
+        {"type": "run_claimed"},
+        event(5, "probed", "b", answer="happened"),
+        event(6, "probed", "c", answer="absent"),
+    ]
+    assert since_the_last_claim([*old, *new, event(7, "dispatched", "c")]) == (1, 1)

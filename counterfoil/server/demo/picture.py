@@ -17,10 +17,11 @@ WIDTH: Final = 46
 _LABEL: Final = 8
 _TICKS_S: Final = (0.5, 1, 2, 5, 10, 20, 60)
 _DRAWN: Final = {
-    Mark.SERVES: ("─", "-", "cyan", "our server lives"),
+    Mark.SERVES: ("─", "-", "cyan", "alive"),
+    Mark.KILLED: ("✗", "X", "red", "killed"),
     Mark.WAITS: ("░", ".", "yellow", "waits for a person"),
     Mark.SENT: ("█", "=", "green", "sent"),
-    Mark.UNKNOWN: ("▒", "?", "red", "nobody knows"),
+    Mark.UNKNOWN: ("▒", "?", "red", "unknown"),
 }
 """The block, the plain character, the colour and the meaning of each mark."""
 

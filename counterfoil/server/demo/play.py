@@ -6,8 +6,10 @@ from anything that we recorded.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -45,15 +47,14 @@ async def play(say: Say, keep: Path | None) -> Result:
             await scenes.run(client)
             await scenes.decided(client)
             await scenes.asked_again(client)
-            await scenes.reconciled(client)
-            await scenes.killed()
+            await scenes.reconciled_and_killed(client)
         async with stage.client() as client:
             await scenes.restarted(client)
         result = await scenes.counted()
     for part_of_it in result.told(time.monotonic() - started):
         say(part_of_it)
     if keep is not None:
-        say(headed("Left", f"for you in {keep}: counterfoil.toml, the ledger and its export, orders.db, server.log"))
+        say(headed("Left", f"for you in {keep}: counterfoil.toml, ledger.jsonl, orders.db, server.log"))
     return result
 
 
@@ -91,7 +92,7 @@ class _Scenes:
             raise PlayError(f"the plan was refused: {view.get('error')} {view.get('errors')}")
         self.plan_id = view["plan_id"]
         waves = " > ".join(" + ".join(wave) for wave in view["waves"])
-        self.line("Plan", f"{waves}: checked, and nothing runs yet.")
+        self.line("Plan", f"{waves}: checked, nothing runs yet.")
         asks = "; ".join(f"{step['step']} needs the word of an {step['approval']}" for step in view["approvals"])
         self.line("Foreseen", f"{asks}.")
 
@@ -133,15 +134,28 @@ class _Scenes:
             raise PlayError(f"the rephrased refund is {view['state']}: {error}")
         self.line("Again", "the plan again: the same run. The refund in other words: refused.")
 
-    async def reconciled(self, client: Client) -> None:
-        """What the order service has under the call's own key settles it, and the run goes on."""
+    async def reconciled_and_killed(self, client: Client) -> None:
+        """What the order service has under the call's own key settles it; our server dies before the run is through."""
         await self.stage.misbehave(Fault.HOLD_AFTER, HOLD_S, HELD)
-        await ask(client, "reconcile", run_id=self.run_id)
-        self.after = (await ask(client, "status", call_id=self.call_id))["outcome"]
-        self.line("Reconcile", f"the probe looks for this call's key: '{self.after}'; the run goes on.")
+        async with asyncio.TaskGroup() as asking:
+            asking.create_task(self._reconcile(client))
+            await self._settled(client)
+            self.line("Reconcile", f"the probe looks for this call's key: '{self.after}'; the run goes on.")
+            await self._killed()
 
-    async def killed(self) -> None:
-        """As many messages as may be under way at once are out and none of their replies is in: SIGKILL."""
+    async def _reconcile(self, client: Client) -> None:
+        with suppress(PlayError):  # its answer waits for the run, and may die with our server
+            await ask(client, "reconcile", run_id=self.run_id)
+
+    async def _settled(self, client: Client) -> None:
+        async def settled() -> bool:
+            view = await ask(client, "status", call_id=self.call_id)
+            self.after = view["outcome"]
+            return bool(view["state"] == "settled")
+
+        await wait_for(settled, lambda: f"the refund is still {self.after}")
+
+    async def _killed(self) -> None:
         orders = self.stage.orders
 
         async def out() -> bool:
@@ -158,13 +172,13 @@ class _Scenes:
         """A new server takes the run up, unasked: it looks for what was sent, and sends what was not."""
         self.status = (await until(client, self.run_id, "succeeded"))["status"]
         self.lives.append(Life(self.stage.server_since(), datetime.now(UTC)))
-        left = self.contacts - HELD
-        self.line("Restart", f"a new one goes on by itself: {HELD} found by key, {left} sent: '{self.status}'.")
+        found, sent = since_the_last_claim((await ask(client, "status", run_id=self.run_id, after_seq=0))["events"])
+        self.line("Restart", f"a new one goes on by itself: {found} found by key, {sent} sent: '{self.status}'.")
 
     async def counted(self) -> Result:
-        """What the order service has, and the ledger's own chain, verified from its export."""
+        """What the order service has, and what the ledger says of it; its chains are verified."""
         stage = self.stage
-        export = await stage.export()
+        verified, export = await asyncio.gather(stage.command("ledger", "verify"), stage.export())
         return Result(
             run_id=self.run_id,
             call_id=self.call_id,
@@ -176,7 +190,7 @@ class _Scenes:
             contacts=self.contacts,
             killed=not stage.is_alive(self.first_server),
             restarted=stage.server_id() != self.first_server,
-            ledger=await stage.command("ledger", "verify"),
+            ledger=verified,
             timeline=timeline(chain_of(export, self.run_id), self.lives),
         )
 
@@ -187,3 +201,10 @@ def together(events: Sequence[View], *names: str) -> bool:
     ended = {part(event, "data").get("action_id"): event["seq"] for event in events if event["type"] == "settled"}
     found = [(event["seq"], ended[key]) for key, event in sent.items() if part(event, "data").get("step") in names]
     return len(found) == len(names) and max(begin for begin, _ in found) < min(end for _, end in found)
+
+
+def since_the_last_claim(events: Sequence[View]) -> tuple[int, int]:
+    """How many calls a probe found to have happened, and how many were sent, since the run has its present server."""
+    claim = max(n for n, event in enumerate(events) if event["type"] == "run_claimed")
+    types = [event["type"] for event in events[claim:] if part(event, "data").get("answer", "happened") == "happened"]
+    return types.count("probed"), types.count("dispatched")

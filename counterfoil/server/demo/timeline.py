@@ -22,6 +22,7 @@ class Mark(StrEnum):
     SENT = "sent"
     UNKNOWN = "unknown"
     SERVES = "serves"
+    KILLED = "killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +125,12 @@ def _split(span: Span, deaths: Sequence[float]) -> list[Span]:
 
 
 def _serving(lives: Sequence[Life], start: datetime, seconds: float) -> Row:
-    row = Row("our server", end="killed once" if any(life.died for life in lives) else "")
+    row = Row("our server")
     for life in lives:
         begin, end = ((at - start).total_seconds() for at in (life.begin, life.end))
         row.spans.append(Span(max(begin, 0.0), min(end, seconds), Mark.SERVES))
+        if life.died:
+            row.spans.append(Span(end, end, Mark.KILLED))
     return row
 
 
