@@ -143,21 +143,8 @@ class Stage:
         Raises:
             PlayError: it did not end in time, or said no.
         """
-        return json.loads(await self._run(*arguments, "--json"))
-
-    async def export(self) -> str:
-        """The whole ledger as JSON Lines, as `counterfoil ledger export` writes them; kept in the folder, too.
-
-        Raises:
-            PlayError: it did not end in time, or said no.
-        """
-        lines = await self._run("ledger", "export")
-        (self.folder / "ledger.jsonl").write_bytes(lines)
-        return lines.decode()
-
-    async def _run(self, *arguments: str) -> bytes:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "counterfoil", *arguments, "--config", str(self.config),
+            sys.executable, "-m", "counterfoil", *arguments, "--config", str(self.config), "--json",
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             cwd=self.folder, env=os.environ | self._environment,
         )  # fmt: skip
@@ -170,7 +157,7 @@ class Stage:
             await _end(process)
         if process.returncode != 0:
             raise PlayError(f"{said} ended with {process.returncode}: {output.decode()}{log.decode()}")
-        return output
+        return json.loads(output)
 
 
 def _leaf(error: Exception) -> Exception:

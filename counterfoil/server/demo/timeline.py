@@ -1,11 +1,10 @@
-"""How a run's calls stood at each time, from the run's chain in an exported ledger. Pure.
+"""How a run's calls stood at each time, from the run's events as `status` tells them. Pure.
 
 The server's own deaths are in no chain: they are handed in, and from a death on a call that was under way is unknown.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -66,17 +65,10 @@ _FROM_HERE: Final = {
     "dispatched": Mark.SENT,
     "retried": None,
     "lost": Mark.UNKNOWN,
-    "taken_over": Mark.UNKNOWN,
     "settled": None,
     "resolved": None,
 }
 """How a call is from each of these events on; None: there is nothing to draw."""
-
-
-def chain_of(export: str, run_id: str) -> list[View]:
-    """The events of one run, in order, as an exported ledger has them."""
-    lines = (json.loads(line) for line in export.splitlines())
-    return [json.loads(line["body"]) for line in lines if line["run_id"] == run_id]
 
 
 def timeline(events: Sequence[View], lives: Sequence[Life]) -> Timeline:
@@ -89,13 +81,18 @@ def timeline(events: Sequence[View], lives: Sequence[Life]) -> Timeline:
 
 
 def _by_call(events: Iterable[View]) -> dict[str, list[View]]:
-    """The events of each call that is drawn: a step's own, and none of the questions that its probe asked."""
-    chains: dict[str, list[View]] = {}
+    """The events of each call, by its action; a decision names the proposal instead."""
+    calls: dict[str, list[View]] = {}
+    proposed: dict[str, str] = {}
     for event in events:
-        call_id = event.get("call_id")
-        if call_id is not None and (call_id in chains or "step" in part(event, "data")):
-            chains.setdefault(call_id, []).append(event)
-    return chains
+        data = part(event, "data")
+        action = data.get("action_id") or proposed.get(data.get("approval_id", ""))
+        if action is None:
+            continue
+        calls.setdefault(action, []).append(event)
+        if event["type"] == "proposed":
+            proposed[data["approval_id"]] = action
+    return calls
 
 
 def _name(first: View) -> str:
