@@ -81,17 +81,14 @@ def timeline(events: Sequence[View], lives: Sequence[Life]) -> Timeline:
 
 
 def _by_call(events: Iterable[View]) -> dict[str, list[View]]:
-    """The events of each call, by its action; a decision names the proposal instead."""
+    """The events of each call, by its action; what comes before its dispatch names its proposal instead."""
+    told = [(event, part(event, "data")) for event in events]
+    acts = {data["approval_id"]: data["action_id"] for _, data in told if "approval_id" in data and "action_id" in data}
     calls: dict[str, list[View]] = {}
-    proposed: dict[str, str] = {}
-    for event in events:
-        data = part(event, "data")
-        action = data.get("action_id") or proposed.get(data.get("approval_id", ""))
-        if action is None:
-            continue
-        calls.setdefault(action, []).append(event)
-        if event["type"] == "proposed":
-            proposed[data["approval_id"]] = action
+    for event, data in told:
+        proposal = data.get("approval_id")
+        if key := data.get("action_id") or acts.get(proposal, proposal):
+            calls.setdefault(key, []).append(event)
     return calls
 
 
