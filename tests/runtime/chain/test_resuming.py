@@ -36,7 +36,7 @@ class Mortal:
         self._record = app.ledger.record
         self._tasks = app.runtime._tasks
         app.ledger.record = self.record  # type: ignore[method-assign]
-        app.ledger.record_nowait = lambda _: None  # type: ignore[method-assign]
+        app.ledger.record_nowait = lambda make: None  # type: ignore[method-assign]  # noqa: ARG005 (its name is the method's)
 
     async def record(self, make: Any) -> Any:
         self.left -= 1
