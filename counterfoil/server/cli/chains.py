@@ -9,10 +9,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
+from rich.text import Text
+
 from ...canonical import JsonValue
 from ...registry.request import KEY_MAX, RunRequest
 from . import following
-from .answer import View, exit_of_plan, exit_of_run
+from .answer import View, exit_of_plan, exit_of_run, is_still
 from .arguments import parse_json
 from .documents import needs_of, read_document
 from .doors import now, with_app
@@ -106,10 +108,10 @@ class _Wish:
 
 
 def _drive(invocation: Invocation, wish: _Wish, wait_s: float | None) -> int:
-    """Begin it, follow it to where it stands still, and print that."""
+    """Begin it, follow it to where it stands still, and print that; where it still moves, how it was let go."""
     screen = Screen.of(invocation)
 
-    async def use(app: App) -> Exit:
+    async def use(app: App) -> Exit | None:
         try:
             answer = begun = await begin(app, wish.request(app), wish.named)
             if wish.run_id is not None and not answer.is_error:
@@ -117,16 +119,21 @@ def _drive(invocation: Invocation, wish: _Wish, wait_s: float | None) -> int:
                     answer = await follow(app, wish.run_id, Following(watcher.show, wait_s))
         except asyncio.CancelledError:
             grace = app.config.server.grace_s
-            screen.say(f"Letting the run go; calls under way have {grace:g} s to end. Ctrl-C again ends at once.")
+            screen.line(
+                Text(f"Letting the run go; calls under way have {grace:g} s to end. Ctrl-C again ends at once.")
+            )
             raise
-        return await shown(app, screen, answer, replayed=bool(begun.wire().get("replayed")))
+        if answer.is_error or is_still(answer.wire()):
+            return await shown(app, screen, answer, replayed=bool(begun.wire().get("replayed")))
+        return None
 
     try:
-        return with_app(invocation, use)
+        ended = with_app(invocation, use)
+        return _time_over(invocation, str(wish.run_id)) if ended is None else ended
     except KeyboardInterrupt:
         if wish.run_id is None:
             raise
-        return _let_go(invocation, wish.run_id)
+        return _interrupted(invocation, wish.run_id)
 
 
 async def shown(app: App, screen: Screen, answer: Answer, *, replayed: bool = False) -> Exit:
@@ -140,8 +147,18 @@ async def shown(app: App, screen: Screen, answer: Answer, *, replayed: bool = Fa
     return exit_of_run(view, refused=answer.is_error)
 
 
-def _let_go(invocation: Invocation, run_id: str) -> int:
-    """Say how the run stands now that this process has let go of it."""
+def _time_over(invocation: Invocation, run_id: str) -> int:
+    """Print how the run stands now that this process has let go of it."""
+
+    async def use(app: App) -> Exit:
+        answer = await app.runtime.status(app.local, call_id=None, run_id=run_id, wait_s=0)
+        return await shown(app, Screen.of(invocation), answer)
+
+    return with_app(invocation, use)
+
+
+def _interrupted(invocation: Invocation, run_id: str) -> int:
+    """The same in a line."""
 
     async def use(app: App) -> View:
         return (await app.runtime.status(app.local, call_id=None, run_id=run_id, wait_s=0)).wire()
