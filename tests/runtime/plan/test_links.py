@@ -70,7 +70,9 @@ def test_a_save_as_that_repeats_the_id_says_nothing() -> None:
     ],
 )
 def test_an_unknown_step_is_told_where_it_is_named_with_the_nearest_one(fields: JsonObject, place: str) -> None:
-    document = plan(ORDER_STEP, step("shipment", "shipments_get", {"shipment_id": "s"}), {**step("a", "echo"), **fields})
+    document = plan(
+        ORDER_STEP, step("shipment", "shipments_get", {"shipment_id": "s"}), {**step("a", "echo"), **fields}
+    )
     found = problems(document)
     assert [(one.step, one.field, one.code) for one in found] == [("a", place, "unknown_step")]
     assert "did you mean 'shipment'?" in found[0].message
@@ -99,7 +101,10 @@ def test_a_cycle_is_told_once_with_the_ids_along_it() -> None:
         step("y", "echo", depends_on=["x"]),
     )
     found = problems(document)
-    assert [(one.step, one.field, one.code) for one in found] == [("a", "args.x", "cycle"), ("x", "depends_on", "cycle")]
+    assert [(one.step, one.field, one.code) for one in found] == [
+        ("a", "args.x", "cycle"),
+        ("x", "depends_on", "cycle"),
+    ]
     assert "a -> c -> b -> a" in found[0].message
 
 

@@ -29,7 +29,13 @@ def test_every_field_is_read() -> None:
     document["steps"][0]["save_as"] = "first"  # type: ignore[call-overload,index]  # one field of a document that was built here
     found = checked(document).plan
     paid = found.steps[1]
-    assert (paid.id, paid.index, paid.tool, paid.version, paid.depends_on) == ("pay-1", 1, "orders_refund", "1", ("order",))
+    assert (paid.id, paid.index, paid.tool, paid.version, paid.depends_on) == (
+        "pay-1",
+        1,
+        "orders_refund",
+        "1",
+        ("order",),
+    )
     assert (paid.needs, paid.save_as, paid.on_failure) == (Needs.SETTLED, "paid", OnStepFailure.CONTINUE)
     assert (paid.when, paid.if_version, paid.timeout_s) == ("${input.go}", "7", 5)
     assert paid.retry == RetryLimit(1, 2, 3.5)
@@ -88,7 +94,7 @@ def test_a_wrong_field_of_the_plan_is_told_with_what_may_stand_there(
     [
         ({"arguments": {}}, "arguments", "write 'args'"),
         ({"dependson": []}, "dependson", "did you mean 'depends_on'?"),
-        ({"args": "{\"password\": \"hunter2\"}"}, "args", "an object itself, not its text"),
+        ({"args": '{"password": "hunter2"}'}, "args", "an object itself, not its text"),
         ({"args": []}, "args", "an object"),
         ({"depends_on": "a"}, "depends_on", "a list"),
         ({"depends_on": [1]}, "depends_on[0]", "the id of a step"),

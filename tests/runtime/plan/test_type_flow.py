@@ -222,7 +222,9 @@ CHOICE: JsonObject = {
         ({"lines": [{"sku": "${order.note}"}, {"sku": "b", "count": 1}]}, ["args.lines[0].count"]),
     ],
 )
-def test_of_alternatives_and_conditions_only_what_no_value_can_mend_is_told(args: JsonObject, expected: list[str]) -> None:
+def test_of_alternatives_and_conditions_only_what_no_value_can_mend_is_told(
+    args: JsonObject, expected: list[str]
+) -> None:
     found = problems(plan(ORDER_STEP, step("a", "choose", args)), rules(tool("choose", CHOICE)))
     assert sorted(one.field for one in found) == expected
 
@@ -232,8 +234,8 @@ def test_of_alternatives_and_conditions_only_what_no_value_can_mend_is_told(args
     [
         ("${input.id}", None),
         ("${input.lines[1].sku}", None),
-        ("${input.gone ?? \"x\"}", None),
-        ("${input.empty ?? \"x\"}", None),
+        ('${input.gone ?? "x"}', None),
+        ('${input.empty ?? "x"}', None),
         ("order ${input.n}", None),
         ("${input.gone}", BAD),
         ("${input.id.x}", BAD),
@@ -268,7 +270,7 @@ def test_data_of_the_input_that_looks_like_a_reference_is_none() -> None:
 @pytest.mark.parametrize(
     ("for_each", "args", "expected"),
     [
-        ("${order.contacts}", {"to": "${item.email}", "text": "${item.name ?? \"\"}"}, []),
+        ("${order.contacts}", {"to": "${item.email}", "text": '${item.name ?? ""}'}, []),
         ("${order.contacts}", {"to": "${item.mail}", "text": "x"}, [("args.to", BAD)]),
         ("${order.contacts}", {"to": "${item}", "text": "x"}, [("args.to", BAD)]),
         ("${order.total}", {"to": "a", "text": "x"}, [("for_each", BAD)]),
@@ -342,7 +344,9 @@ def test_the_output_of_a_for_each_is_the_list_of_its_items_outputs() -> None:
 )
 def test_a_when_must_be_able_to_give_a_boolean(when: JsonValue, expected: list[tuple[str, str]]) -> None:
     document = plan(
-        step("shipment", "shipments_get", {"shipment_id": "s"}), step("a", "echo", when=when), input={"yes": True, "n": 1}
+        step("shipment", "shipments_get", {"shipment_id": "s"}),
+        step("a", "echo", when=when),
+        input={"yes": True, "n": 1},
     )
     assert [(one.field, one.code) for one in problems(document)] == expected
 
@@ -370,7 +374,10 @@ def test_an_if_version_is_a_string_for_a_tool_that_can_make_sure_of_it(
 
 def test_defaults_of_the_tool_count_as_given() -> None:
     takes = record([], n={"type": "integer", "default": 3})
-    checked(plan(ORDER_STEP, step("a", "with_default"), step("b", "with_default", {"n": 4.0})), rules(tool("with_default", takes)))
+    checked(
+        plan(ORDER_STEP, step("a", "with_default"), step("b", "with_default", {"n": 4.0})),
+        rules(tool("with_default", takes)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -390,7 +397,9 @@ def test_no_secret_is_quoted(args: JsonObject) -> None:
 
 
 def test_secret_items_of_a_list_are_not_quoted_either() -> None:
-    document = plan(step("a", "orders_get", {"order_id": "${item}"}, for_each="${input.token}"), input={"token": [77001177]})
+    document = plan(
+        step("a", "orders_get", {"order_id": "${item}"}, for_each="${input.token}"), input={"token": [77001177]}
+    )
     found = problems(document)
     assert len(found) == 1
     assert "77001177" not in found[0].message
