@@ -14,7 +14,7 @@ from counterfoil.registry.outcome import ProbeAnswer
 from counterfoil.registry.principal import Principal
 from counterfoil.registry.vocabulary import OutcomeClass, Sent
 from counterfoil.server.demo import tools
-from counterfoil.server.demo.order_facts import LATE_ORDER
+from counterfoil.server.demo.order_facts import LATE_ORDER, ORDERS_URL
 from counterfoil.server.demo.order_store import OrderStore
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,7 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def environment(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tools find the service, and a proxy that nobody answers at."""
-    monkeypatch.setenv(tools.ORDERS_URL, service.url)
+    monkeypatch.setenv(ORDERS_URL, service.url)
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
 
@@ -87,7 +87,7 @@ async def test_a_message_carries_the_action_id_as_its_key_and_the_probe_finds_it
 
 
 async def test_a_service_that_cannot_be_reached_was_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(tools.ORDERS_URL, "http://127.0.0.1:9")
+    monkeypatch.setenv(ORDERS_URL, "http://127.0.0.1:9")
     for outcome in (
         await tools.orders_refund(LATE_ORDER, 10.0, call("act_1")),
         await tools.notify_send("ines@customer.example", "Sorry", call("act_1")),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+ORDERS_URL: Final = "COUNTERFOIL_DEMO_ORDERS_URL"
+"""The variable of the environment that says where it listens."""
 LATE_ORDER: Final = "ord_17"
 OTHER_ORDER: Final = "ord_23"
 

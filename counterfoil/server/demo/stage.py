@@ -23,8 +23,8 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from .order_facts import ORDERS_URL
 from .order_store import OrderStore
-from .tools import ORDERS_URL
 
 START_LIMIT_S: Final = 30.0
 COMMAND_LIMIT_S: Final = 30.0

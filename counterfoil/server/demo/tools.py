@@ -14,8 +14,8 @@ import httpx2
 from pydantic import BaseModel, Field
 
 from counterfoil import Call, Outcome, Probe, tool
+from counterfoil.server.demo.order_facts import ORDERS_URL
 
-ORDERS_URL = "COUNTERFOIL_DEMO_ORDERS_URL"
 READ_S = 5.0
 EFFECT_S = 20.0
 
