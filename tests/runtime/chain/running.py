@@ -183,9 +183,9 @@ class Runs:
         done = await self.app.runtime.decide(row.approval_id or "", decision, decider=CAROL)
         assert done.error is None, done.error
 
-    async def say(self, run_id: str, name: str, resolution: str, then: str = "fail") -> None:
+    async def say(self, run_id: str, name: str, resolution: str, then: str = "fail", item: int = -1) -> None:
         await self.woken(run_id)
-        call_id = (await self.call(run_id, name)).call_id
+        call_id = (await self.call(run_id, name, item)).call_id
         view = await self.app.runtime.reconcile(
             self.app.local, call_id=call_id, resolution=resolution, evidence="their list", then=then, person=CAROL
         )

@@ -1,4 +1,4 @@
-"""Every example of the page about plans is tried: its plan is checked, its references resolved, its mistakes refused."""
+"""Every example of the page about plans is tried: its plan checked, its references resolved, its mistakes refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ def test_every_field_and_code_is_on_the_page_and_no_other() -> None:
 
 def test_the_limits_on_the_page_are_the_real_ones() -> None:
     limits = PlanLimits()
-    for words in (f"1 to {limits.steps:,} steps", f"at most {limits.for_each} (`[limits]", f"at most {MOST} with the number"):
+    for words in (
+        f"1 to {limits.steps:,} steps",
+        f"at most {limits.for_each} (`[limits]",
+        f"at most {MOST} with the number",
+    ):
         assert words in PAGE
 
 
