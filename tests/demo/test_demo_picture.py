@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from counterfoil.server.demo.picture import Picture
-from counterfoil.server.demo.timeline import Life, Mark, Span, timeline
+from counterfoil.server.demo.timeline import Life, Mark, Row, Span, Timeline, timeline
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -63,8 +63,12 @@ def test_the_servers_lives_and_its_death_are_a_row_within_the_time_of_the_run() 
 
 
 def drawn(*, terminal: bool) -> list[str]:
+    return shown(timeline(EVENTS, LIVES), terminal=terminal)
+
+
+def shown(what: Timeline, *, terminal: bool) -> list[str]:
     console = Console(file=io.StringIO(), width=80, force_terminal=terminal, color_system=None, legacy_windows=False)
-    console.print(Picture(timeline(EVENTS, LIVES)))
+    console.print(Picture(what))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -75,6 +79,11 @@ def test_without_a_terminal_the_picture_is_of_plain_characters_and_80_columns_ho
     assert max(map(len, lines)) <= 80
     refund = next(line for line in lines if line.startswith("refund"))
     assert refund.index(".") < refund.index("=") < refund.index("?") < refund.index("success")
+
+
+def test_a_span_too_short_for_a_column_still_has_one() -> None:
+    brief = Timeline([Row("tell", [Span(0, 0.001, Mark.SENT), Span(0.001, 90, Mark.UNKNOWN)])], 100)
+    assert "=??" in shown(brief, terminal=False)[1]
 
 
 def test_on_a_terminal_it_has_blocks() -> None:

@@ -51,8 +51,9 @@ class Picture:
 
     def _bar(self, row: Row, *, plain: bool) -> Text:
         cells: list[Mark | None] = [None] * WIDTH
+        begin = -1
         for span in row.spans:
-            begin = min(self._column(span.begin), WIDTH - 1)
+            begin = min(max(self._column(span.begin), begin + 1), WIDTH - 1)  # a column at least for the one before
             end = min(max(math.ceil(span.end / self.timeline.seconds * WIDTH), begin + 1), WIDTH)
             cells[begin:end] = [span.mark] * (end - begin)
         return Text.assemble(*(_cell(mark, plain=plain) for mark in cells))
