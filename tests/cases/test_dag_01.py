@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import re
 
 import pytest
 
@@ -13,6 +13,7 @@ from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
 SOON_S = 5.0
+CAUSE = re.compile(r"\bbad\b")
 A = step("a", "kit_write", {"ref": "a"})
 C = step("c", "kit_write", {"ref": "c"}, after=["a"])
 D = step("d", "kit_write", {"ref": "d"}, after=["b"])
@@ -63,29 +64,26 @@ async def test_what_hangs_on_a_step_that_did_not_succeed_is_not_run_because_of_i
         await no_more_than(before)
         assert shop.book.rows("SELECT owner_id FROM runs") == [{"owner_id": None}]
         assert shop.book.rows("SELECT * FROM outbox") == []
-        assert await ask("status", run_id=run_id) == view | {
-            "events": view["events"], "more": False
-        } if "events" in view else True  # fmt: skip
+        assert await ask("status", run_id=run_id, wait_s=0) == view
     assert [at.world.count(ref) for ref in "abcd"] == [1, 0, 1, 0]
 
 
 @pytest.mark.promise("DAG-01")
 async def test_the_cause_is_named_through_every_generation_and_by_every_parent_that_failed(shop: Workshop) -> None:
-    shop.world.arm("a", refuse="no")
+    shop.world.arm("bad", refuse="no")
     document = plan(
-        step("a", "kit_write", {"ref": "a"}),
+        step("bad", "kit_write", {"ref": "bad"}),
         step("ok", "kit_write", {"ref": "ok"}),
-        step("b", "kit_write", {"ref": "b"}, after=["a", "ok"]),
+        step("b", "kit_write", {"ref": "b"}, after=["bad", "ok"]),
         step("c", "kit_echo", {"value": "${b.number}"}),
         step("d", "kit_write", {"ref": "d"}, after=["c"]),
     )
     async with chained(shop) as (_, ask):
         view = await becomes(ask, (await started(ask, document))["run_id"])
     assert view["status"] == "failed"
-    assert states(view) == {"a": "failed", "ok": "succeeded", "b": "not_run", "c": "not_run", "d": "not_run"}
+    assert states(view) == {"bad": "failed", "ok": "succeeded", "b": "not_run", "c": "not_run", "d": "not_run"}
     for name in "bcd":
-        reason: Any = of(view, name)["reason"]
-        assert "a" in reason.replace("because", "").split() or "a" in reason, reason
+        assert CAUSE.search(of(view, name)["reason"]), of(view, name)
     assert [shop.world.count(ref) for ref in ("b", "d", "ok")] == [0, 0, 1]
 
 

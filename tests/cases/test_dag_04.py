@@ -139,7 +139,7 @@ async def test_dependencies_that_cross_the_order_of_resources_do_not_lock(shop: 
     assert (len(written(shop, "x")), len(written(shop, "y"))) == (10, 10)
 
 
-async def one_lost(shop: Workshop, ask: Ask) -> View:
+async def one_lost(ask: Ask) -> View:
     """A run of two edits of one file, of which the first does not know what it did, and of one of another file."""
     document = plan(
         step("lost", "chain_edit", {"path": "f", "letter": "l", "fails": True}),
@@ -147,7 +147,6 @@ async def one_lost(shop: Workshop, ask: Ask) -> View:
         step("other", "chain_edit", {"path": "g", "letter": "o"}),
         step("behind", "chain_edit", {"path": "g", "letter": "b"}, after=["other"]),
     )
-    del shop
     return await ran(ask, document, "awaiting_reconciliation")
 
 
@@ -156,7 +155,7 @@ async def test_behind_an_unresolved_edit_only_edits_of_that_file_wait_and_they_g
     shop: Workshop,
 ) -> None:
     async with chained(shop) as (at, ask):
-        view = await one_lost(shop, ask)
+        view = await one_lost(ask)
         assert states(view) | {"same": ""} == {
             "lost": "awaiting_reconciliation", "same": "", "other": "succeeded", "behind": "succeeded",
         }  # fmt: skip
