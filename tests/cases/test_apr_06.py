@@ -121,9 +121,7 @@ async def test_each_item_that_needs_approval_is_its_own_call_and_one_rejection_f
             for asked in view["pending"]:
                 word = "reject" if "q" in str(asked["arguments"]) else "approve"
                 said = (
-                    await at.app.runtime.decide(
-                        asked["approval_id"], word, decider=OPERATOR, digest=asked["digest"]
-                    )
+                    await at.app.runtime.decide(asked["approval_id"], word, decider=OPERATOR, digest=asked["digest"])
                 ).wire()
                 assert said.get("error") is None, said
             gone = {one["approval_id"] for one in view["pending"]}

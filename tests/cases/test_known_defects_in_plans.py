@@ -21,9 +21,7 @@ OFTEN = {"attempts": 9, "backoff_s": 0.01, "least_s": 0}
 @pytest.mark.promise("CHAIN-SAFE")
 @pytest.mark.parametrize("tool", ["kit_write", "chain_eager", "kit_fail_write"])
 @pytest.mark.parametrize("retry", [None, OFTEN], ids=["as the contract says", "as the plan would have it"])
-async def test_a_write_that_nobody_confirmed_is_never_sent_again(
-    shop: Workshop, tool: str, retry: View | None
-) -> None:
+async def test_a_write_that_nobody_confirmed_is_never_sent_again(shop: Workshop, tool: str, retry: View | None) -> None:
     shop.world.arm("r", drop="after")
     more = {"retry": retry} if retry else {}
     async with chained(shop) as (at, ask):
@@ -87,7 +85,9 @@ async def test_arguments_that_break_the_schema_once_resolved_fail_the_step_and_a
 async def test_a_write_that_takes_too_long_is_unresolved_and_not_failed(shop: Workshop) -> None:
     shop.world.arm("r", hold="after")
     async with chained(shop) as (at, ask):
-        view = await ran(ask, plan(step("s", "kit_write", {"ref": "r"}, timeout_s=0.3), BEHIND), "awaiting_reconciliation")
+        view = await ran(
+            ask, plan(step("s", "kit_write", {"ref": "r"}, timeout_s=0.3), BEHIND), "awaiting_reconciliation"
+        )
         assert (view["finished_at"], states(view)) == (None, {"s": "awaiting_reconciliation", "behind": "waiting"})
         assert [one["step"] for one in view["unresolved"]] == ["s"]
         at.world.release("r")
