@@ -1,4 +1,4 @@
-"""DAG-04: steps that touch one resource never overlap, by whatever name it is called, and those of different ones do."""
+"""DAG-04: steps that touch one resource never overlap, whatever it is called, and those of different ones do."""
 
 from __future__ import annotations
 

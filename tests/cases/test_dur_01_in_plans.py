@@ -1,4 +1,4 @@
-"""DUR-01 within a plan: a server is killed in the second of three steps, and a restart tells 'never sent' from 'unknown'."""
+"""DUR-01 within a plan: killed in the second of three steps, a server tells 'never sent' from 'unknown' on its return."""
 
 from __future__ import annotations
 

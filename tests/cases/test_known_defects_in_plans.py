@@ -1,4 +1,4 @@
-"""Defects that comparable runtimes were reported with, each shut out: what is unknown, invalid or late is never made up.
+"""Defects that comparable runtimes were reported with, each shut out: what is unknown, invalid or late stays so.
 
 An unknown dependency or a cycle that is reported as success stands in DAG-03, a run that somebody else can read in
 `test_aut_03_in_plans`, and a run that waits is checked by the seat of every test (`run_rules`).

