@@ -104,6 +104,22 @@ class Policy:
         ]
         return self.resolve(contract, matching)
 
+    def bounds(
+        self, contract: Contract, arguments: JsonObject, principal: Principal, unknown: Collection[Sequence[str]]
+    ) -> tuple[Decision, Decision]:
+        """The mildest and the strictest verdict that a call can get whose values at the places `unknown` will be known.
+
+        `arguments` hold anything at those places, which are parsed JSON Pointers; everything else is as it will be.
+        What was used of a rule's limit is not known either.
+        """
+        reading = self._of(contract, principal)
+        if reading.certain is not None:
+            return reading.certain, reading.certain
+        asked = [(one.rule, one.would_hold(arguments, unknown)) for one in reading.covering]
+        mildest = [rule for rule, held in asked if held or (held is None and rule.verdict is Verdict.ALLOW)]
+        strictest = [rule for rule, held in asked if held or (held is None and rule.verdict is not Verdict.ALLOW)]
+        return self.resolve(contract, mildest), self.resolve(contract, strictest)
+
     def counting(self, contract: Contract, arguments: JsonObject, principal: Principal) -> list[ReadyLimit]:
         """The limits that count this call."""
         if not self.limited:

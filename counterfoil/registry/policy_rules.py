@@ -7,7 +7,7 @@ to be asked. Which verdict follows from several matching rules is decided in `po
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from typing import Final, NoReturn
@@ -133,6 +133,21 @@ class ReadyRule:
         unsure = self.rule.verdict is not Verdict.ALLOW
         answers = (condition.holds(arguments) for condition in self.conditions)
         return all(unsure if answer is None else answer for answer in answers)
+
+    def would_hold(self, arguments: JsonObject, unknown: Collection[Sequence[str]]) -> bool | None:
+        """Whether it will match once the values at the places `unknown` are there; None if they or its limit decide."""
+        unsure = self.rule.verdict is not Verdict.ALLOW
+        decided = True
+        for condition in self.conditions:
+            if condition.hangs_on(unknown):
+                decided = False
+                continue
+            answer = condition.holds(arguments)
+            if not (unsure if answer is None else answer):
+                return False
+        if self.limit is not None and (unknown or self.limit.is_sure(arguments)):
+            decided = False
+        return True if decided else None
 
 
 def at_least_operator(assurance: Assurance) -> Assurance:

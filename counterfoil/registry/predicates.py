@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias, cast
@@ -65,6 +65,16 @@ class Predicate:
         if self.op is Op.EXISTS:
             return found is self.operand
         return self.test(value) if found else None
+
+    def hangs_on(self, unknown: Iterable[Sequence[str]]) -> bool:
+        """Whether values at these places can make a difference; that something is at each of them is known."""
+        least = 1 if self.op is Op.EXISTS else 0
+        return any(
+            len(self.parts) >= least + len(place) and tuple(place) == self.parts[: len(place)]
+            if len(place) <= len(self.parts)
+            else self.op is not Op.EXISTS and tuple(place[: len(self.parts)]) == self.parts
+            for place in unknown
+        )
 
 
 def predicate(pointer: str, op: str, operand: object) -> Predicate:
