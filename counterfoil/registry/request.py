@@ -1,4 +1,4 @@
-"""One request for a governed call, as every route hands it to the one call path."""
+"""Requests as every route hands them on: one for a governed call to the one call path, one for a run to the runtime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .vocabulary import JsonValue, Route
 KEY_MAX: Final = 200
 """The most characters of an idempotency key."""
 NOBODY_WAITS: Final = "the stream of its answer has closed"
-"""The message with which the wait for a call is cancelled where only its stream is gone and nobody wants it stopped."""
+"""The message with which the wait for a call or run is cancelled where only its stream is gone, and nobody wants it
+stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +39,26 @@ class CallRequest:
     wait_given: bool = False
     route: Route = Route.DIRECT
     parent_call_id: str | None = None
+    progress: ProgressSink | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What was asked of runs, before anything was checked.
+
+    Exactly one of `plan_id`, `plan`, `name` and `run_id` is given, or `fork_of` alone; `run_id` takes up a parked run.
+    `wait_s` is how long the caller waits for its end, in seconds; None waits until there is one.
+    """
+
+    principal: Principal
+    plan_id: str | None = None
+    plan: JsonValue = None
+    name: str | None = None
+    run_id: str | None = None
+    input: JsonValue = None
+    request_key: str | None = None
+    wait_s: float | None = None
+    wait_given: bool = False
+    fork_of: str | None = None
+    from_step: str | None = None
     progress: ProgressSink | None = field(default=None, compare=False)

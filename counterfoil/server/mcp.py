@@ -18,6 +18,12 @@ from mcp.types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
+    CompleteRequestParams,
+    CompleteResult,
+    EmptyResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
@@ -25,8 +31,10 @@ from mcp.types import (
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
+    SubscribeRequestParams,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
+    UnsubscribeRequestParams,
 )
 
 from ..canonical import JsonObject, pointer
@@ -34,14 +42,17 @@ from ..registry.principal import Principal
 from ..registry.problem import Problem, as_json
 from ..registry.request import KEY_MAX, CallRequest
 from ..registry.vocabulary import ErrorCode
+from .prompts import Prompts
 from .surface.answers import WireResult, log_failure, own_output, refusal, refused_view, result
 from .surface.delivery import Deliveries
+from .surface.ending import cancelled_by_client, told_why
 from .surface.exchange import Exchange
-from .surface.listeners import Concerns, Listeners
+from .surface.listeners import SUBSCRIBED_MAX, Concerns, Listeners
 from .surface.listing import DIGEST_META, PAGE, Listing
-from .surface.ports import Asked, BaseTool, Catalogue, Desk
+from .surface.notices import may_change
+from .surface.ports import Answered, Asked, BaseTool, Catalogue, Desk
 from .surface.progress import HEARTBEAT_S, Progress
-from .surface.resources import Resources
+from .surface.resources import Resources, not_found
 
 Context = ServerRequestContext[dict[str, Any], Any]
 T = TypeVar("T")
@@ -53,6 +64,15 @@ OPEN_CALLS: Final = 1_000
 _LONGEST_CLAIM: Final = 200
 _OPENINGS: Final = frozenset({"initialize", "server/discover"})
 _CALL_TOOLS: Final = frozenset({"tool_call", "tool_read"})
+_WORKING_TOOLS: Final = _CALL_TOOLS | {"plan", "run"}
+_STOPPABLE: Final = "run"
+"""The base tool whose work goes on without its request, so that it has to know why that ended."""
+_SAYS_MORE: Final = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": False},
+    "resources": {"listChanged": False},
+}
+"""What is true of our lists: the SDK takes it that whoever serves subscriptions tells of every kind."""
 _STOPPING: Final = "the server is stopping and takes no new calls; nothing was sent; ask again once it runs"
 _TOO_MANY: Final = f"{OPEN_CALLS} calls are open here already; nothing was sent; ask again when some have ended"
 _INTERNAL: Final = "the server failed before anything was sent; its log says where"
@@ -92,11 +112,16 @@ class Surface:
         self._heartbeat_s = heartbeat_s
         self._listing = Listing(base_tools, catalogue.listed, call_view, page)
         self._resources = Resources(desk, catalogue, part_bytes)
+        self._prompts = Prompts(desk)
         self._deliveries = Deliveries(desk)
         self._listeners = Listeners()
         self._open = 0
         self._refusing = False
-        self.server: Server[dict[str, Any]] = Server(
+        self.server = self._server(name, version)
+
+    def _server(self, name: str, version: str) -> Server[dict[str, Any]]:
+        """The SDK's server with our handlers."""
+        server: Server[dict[str, Any]] = Server(
             name,
             version=version,
             cache_hints={"server/discover": CacheHint(ttl_ms=60_000, scope="private")},
@@ -104,16 +129,26 @@ class Surface:
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
             on_subscriptions_listen=self._listen,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
             get_tool_input_schema=lambda _name: None,  # else the SDK lists all tools to read a header that we have not
         )
-        self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
-        self.server.middleware.append(self._open_for)
-        self.server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+        server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
+        server.middleware.append(self._open_for)
+        server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+        return server
 
     async def announce_tools_changed(self, concerns: Concerns = lambda _principal: True) -> None:
         """Tell the clients whom it concerns, each in its own era, that the catalogue itself has changed."""
         await self._listeners.tell(concerns)
+
+    def run_changed(self, run_id: str, owner: Principal) -> None:
+        """Tell the owner's subscribers that a run has changed. On the loop; it waits for nothing."""
+        self._listeners.run_changed(run_id, owner)
 
     async def answered(self, exchange: Exchange, *, written: bool) -> None:
         """The answer of an exchange has been written to its transport, or never will be; the runtime then knows it."""
@@ -140,8 +175,9 @@ class Surface:
         result = await call_next(ctx)
         if ctx.method not in _OPENINGS or not isinstance(result, dict):
             return result
-        tools = result["capabilities"].get("tools", {}) | {"listChanged": True}
-        capabilities = {**result["capabilities"], "tools": tools}
+        stated = result["capabilities"]
+        more = {name: stated.get(name, {}) | said for name, said in _SAYS_MORE.items()}
+        capabilities = {**stated, **more}
         return {**result, "capabilities": capabilities, "instructions": self._instructions(self._principal_of(ctx))}
 
     async def _initialized(self, ctx: Context, _params: NotificationParams) -> None:
@@ -162,11 +198,38 @@ class Surface:
         return self._resources.templates()
 
     async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        return await self._resources.read(self._principal(ctx), params.uri)
+        principal = self._principal(ctx)
+        read = await self._resources.read(principal, params.uri)
+        self._deliveries.note(read.delivers, principal, self._exchange_of(ctx))
+        return read.result
+
+    async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
+        if not may_change(params.uri):
+            raise not_found(params.uri)
+        if not self._listeners.subscribe(self._principal_of(ctx), ctx.session, params.uri):
+            raise MCPError(code=INVALID_PARAMS, message=f"At most {SUBSCRIBED_MAX} subscriptions; end some first")
+        return EmptyResult()
+
+    async def _unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        self._listeners.unsubscribe(self._principal_of(ctx), ctx.session, params.uri)
+        return EmptyResult()
+
+    async def _list_prompts(self, _ctx: Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
+        return self._prompts.offered()
+
+    async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        principal = self._principal(ctx)
+        prompt = await self._prompts.get(principal, params.name, params.arguments or {})
+        self._deliveries.note(prompt.delivers, principal, self._exchange_of(ctx))
+        return prompt.result
+
+    async def _complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+        asked = params.argument
+        return CompleteResult(completion=await self._prompts.complete(self._principal(ctx), asked.name, asked.value))
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> WireResult:
         tool = self._base.get(params.name)
-        is_call = tool is None or params.name in _CALL_TOOLS  # the other base tools are how open calls are followed
+        is_call = tool is None or params.name in _WORKING_TOOLS  # the other base tools are how open calls are followed
         if self._refusing and is_call:
             return self._no(params.name, ErrorCode.UNAVAILABLE, _STOPPING)
         if self._open >= OPEN_CALLS and is_call:
@@ -186,7 +249,10 @@ class Surface:
 
     async def _base_call(self, ctx: Context, params: CallToolRequestParams, tool: BaseTool) -> WireResult:
         asked = self._asked(ctx)
-        answer = await _patient(tool.handler(params.arguments or {}, asked), asked)
+        work: Awaitable[Answered] = tool.handler(params.arguments or {}, asked)
+        if tool.name == _STOPPABLE:
+            work = told_why(work, lambda: cancelled_by_client(ctx))
+        answer = await _patient(work, asked)
         answered = _shown(tool.name, answer.body, is_error=answer.is_error)
         self._deliveries.note(answer.delivers, asked.principal, self._exchange_of(ctx))
         return answered

@@ -69,7 +69,7 @@ async def depots(folder: Path, mode: Mode) -> AsyncGenerator[tuple[Seat, Worksho
 async def test_a_deferred_tool_is_found_described_and_called_over_stdio(tmp_path: Path, mode: Mode) -> None:
     async with depots(tmp_path, mode) as (seat, shop):
         assert set(await seat.tools()) == {
-            "tool_search", "tool_read", "tool_call", "status", "cancel", "confirm", "reconcile",
+            "tool_search", "tool_read", "tool_call", "plan", "run", "status", "cancel", "confirm", "reconcile",
         }  # fmt: skip
         found = await seat.ask("tool_search", query="put an item on a shelf of depot 17")
         best = found["matches"][0]

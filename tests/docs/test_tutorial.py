@@ -110,7 +110,7 @@ async def with_a_client(reader: Reader) -> None:
     server = StdioServerParameters(command=sys.executable, args=arguments, env=reader.environment)
     with (reader.folder / "server.log").open("w") as log:
         async with Client(stdio_client(server, errlog=log), read_timeout_seconds=LIMIT_S) as client:
-            assert len((await client.list_tools()).tools) == 7
+            assert len((await client.list_tools()).tools) == 9
             searched = view_of(await client.call_tool("tool_search", {"query": "refund an order in the shop"}))
             refund = {"name": "shop_refund", "schema_digest": searched["matches"][0]["schema_digest"]}
             twenty = refund | {"arguments": {"order_id": "ord_1", "amount": 20}}

@@ -93,6 +93,10 @@ class Desk:
         }
         return await tools.get(request.tool, self._shy)(request)
 
+    async def status(self, principal: Principal, **stated: Any) -> View:
+        error: JsonObject = {"code": "not_found", "message": "no", "retryable": False, "details": {}}
+        return View({"outcome": "invalid_request", "sent": "no", "error": error}, is_error=True)
+
     async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:
         self.told.append((tuple(call_ids), principal))
         self.heard.set()
@@ -229,12 +233,12 @@ async def status(_arguments: JsonValue, _asked: Asked) -> Answer:
 
 
 def surface(desk: Desk, principal: Principal = ME, **more: Any) -> Surface:
-    stated: dict[str, Any] = {"principal_of": lambda _ctx: principal} | more
+    tools = [BaseTool("tool_search", tool_search), BaseTool("status", status)]
+    stated: dict[str, Any] = {"principal_of": lambda _ctx: principal, "base_tools": tools} | more
     return Surface(
         name="kit",
         version="1",
         instructions=lambda _principal: "Search first.",
-        base_tools=[BaseTool("tool_search", tool_search), BaseTool("status", status)],
         desk=desk,
         catalogue=Catalogue(),
         call_view=CALL_VIEW,

@@ -265,6 +265,8 @@ async def test_tools_and_artifacts_can_be_read_and_templates_say_so(desk: kit.De
     assert [template.uri_template for template in templates] == [
         "counterfoil://tools/{name}",
         "counterfoil://artifacts/{id}{?offset}",
+        "counterfoil://runs/{run_id}",
+        "counterfoil://runs/{run_id}/events{?after_seq}",
     ]
     assert isinstance(card, TextResourceContents)
     assert json.loads(card.text) == {"name": "echo"}

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
@@ -12,61 +11,11 @@ from counterfoil.registry.schema import compile_schema
 from counterfoil.registry.vocabulary import JsonObject
 from counterfoil.tools.base import Answer, Asked, BaseTool, base_tools, instructions
 from counterfoil.tools.base.shelf import Shelf
+from tests.kit.base_desk import EmptyShelf, RecordingDesk, Shown
 from tests.kit.rules import PROBLEM
 
 pytestmark = pytest.mark.anyio
 CHARS_PER_TOKEN = 4.13
-
-
-@dataclass
-class Shown:
-    body: JsonObject
-    is_error: bool = False
-    delivers: tuple[str, ...] = ()
-
-    def wire(self) -> JsonObject:
-        return self.body
-
-
-@dataclass
-class RecordingDesk:
-    """A desk that notes what it was asked and shows what it was given."""
-
-    shows: Shown = field(default_factory=lambda: Shown({"state": "settled", "error": None}, delivers=("call_1",)))
-    asked: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
-
-    async def call(self, request: CallRequest) -> Shown:
-        self.asked.append(("call", request))
-        return self.shows
-
-    async def status(self, principal: Principal, **stated: Any) -> Shown:
-        self.asked.append(("status", (principal, stated)))
-        return self.shows
-
-    async def cancel(self, principal: Principal, **stated: Any) -> Shown:
-        self.asked.append(("cancel", (principal, stated)))
-        return self.shows
-
-    async def confirm(self, principal: Principal, **stated: Any) -> Shown:
-        self.asked.append(("confirm", (principal, stated)))
-        return self.shows
-
-    async def reconcile(self, principal: Principal, **stated: Any) -> Shown:
-        self.asked.append(("reconcile", (principal, stated)))
-        return self.shows
-
-
-class EmptyShelf:
-    """A catalogue without tools."""
-
-    def search(self, principal: Principal, **stated: Any) -> Any:
-        raise AssertionError("nothing was asked of it")
-
-    def categories(self, principal: Principal) -> dict[str, int]:
-        return {}
-
-    def standing(self, principal: Principal, contract: Any) -> str:
-        raise AssertionError("nothing was asked of it")
 
 
 @pytest.fixture
@@ -112,23 +61,21 @@ def refusal(answer: Answer) -> dict[str, Any]:
     return error
 
 
-@pytest.mark.parametrize(("with_output", "most", "for_later"), [(False, 1800, 500), (True, 3200, 900)])
-def test_the_list_is_small_and_leaves_room_for_plan_and_run(
-    tools: dict[str, BaseTool], with_output: bool, most: int, for_later: int
-) -> None:
+@pytest.mark.parametrize(("with_output", "most"), [(False, 1800), (True, 3200)])
+def test_the_list_is_small(tools: dict[str, BaseTool], with_output: bool, most: int) -> None:
     text = json.dumps([listed(tool, with_output=with_output) for tool in tools.values()], separators=(",", ":"))
-    assert len(text) / CHARS_PER_TOKEN <= most - for_later
+    assert len(text) / CHARS_PER_TOKEN <= most
 
 
 def test_the_list_is_constant_and_has_the_tools_of_this_stage(tools: dict[str, BaseTool]) -> None:
-    names = ["tool_search", "tool_read", "tool_call", "confirm", "reconcile", "status", "cancel"]
+    names = ["tool_search", "tool_read", "tool_call", "plan", "run", "confirm", "reconcile", "status", "cancel"]
     assert list(tools) == names
 
 
 def test_only_what_changes_nothing_is_annotated_read_only(tools: dict[str, BaseTool]) -> None:
     read_only = [tool.name for tool in tools.values() if tool.annotations.read_only]
-    assert read_only == ["tool_search", "tool_read", "status"]
-    assert [tool.name for tool in tools.values() if tool.annotations.destructive] == ["tool_call"]
+    assert read_only == ["tool_search", "tool_read", "plan", "status"]
+    assert [tool.name for tool in tools.values() if tool.annotations.destructive] == ["tool_call", "run"]
 
 
 def test_input_schemas_are_closed_objects_without_alternatives_at_the_root(tools: dict[str, BaseTool]) -> None:

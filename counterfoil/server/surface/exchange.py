@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from ...registry.principal import Principal
 from ...registry.request import NOBODY_WAITS
+from .ending import BY_CLIENT
 
 T = TypeVar("T")
 CANCELLED: Final = -32800
@@ -38,7 +39,7 @@ class Exchange:
 
     def cancel(self) -> None:
         """Its client said that it wants no answer: what can be stopped is."""
-        self._end("cancelled")
+        self._end(BY_CLIENT)
 
     async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
         """What the work comes to, while somebody waits for it.

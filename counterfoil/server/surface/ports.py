@@ -101,6 +101,19 @@ class Desk(Protocol):
         """The one call path. Refusals are views; it never raises once something may have been sent."""
         ...
 
+    async def status(
+        self,
+        principal: Principal,
+        *,
+        call_id: str | None,
+        run_id: str | None,
+        after_seq: int | None,
+        offset: int | None,
+        wait_s: float,
+    ) -> View:
+        """A call or run with its events after `after_seq`; without an id the principal's overview."""
+        ...
+
     async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:
         """An answer that shows the end of these calls was written to the transport for this principal."""
         ...

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .answer import Answer, Asked
 from .calls import tool_call, tool_read
+from .chain import plan, run
 from .desk import Desk, View
 from .follow import cancel, confirm, reconcile, status
 from .instructions import instructions
@@ -32,4 +33,5 @@ __all__ = [
 def base_tools(desk: Desk, shelf: Shelf, *, show_locked: bool = False) -> tuple[BaseTool, ...]:
     """All base tools, in the order in which they are listed."""
     search = tool_search(shelf, show_locked=show_locked)
-    return (search, tool_read(desk), tool_call(desk), confirm(desk), reconcile(desk), status(desk), cancel(desk))
+    calls = (search, tool_read(desk), tool_call(desk))
+    return (*calls, plan(desk), run(desk), confirm(desk), reconcile(desk), status(desk), cancel(desk))

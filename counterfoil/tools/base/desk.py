@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ...canonical import JsonObject, JsonValue
 from ...registry.principal import Principal
-from ...registry.request import CallRequest
+from ...registry.request import CallRequest, RunRequest
 from .answer import Answer
 
 
@@ -33,6 +33,17 @@ class Desk(Protocol):
 
     async def call(self, request: CallRequest) -> View:
         """The one call path."""
+        ...
+
+    async def plan(self, principal: Principal, document: JsonValue) -> View:
+        """Check a plan, keep it, run nothing; every problem at once."""
+        ...
+
+    async def run(self, request: RunRequest) -> View:
+        """Start a run, find the one with this key, or take up a parked one; and wait for it.
+
+        A wait that is cancelled stops the run before its next effect, unless the message is `NOBODY_WAITS`.
+        """
         ...
 
     async def status(

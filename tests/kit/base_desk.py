@@ -1,0 +1,69 @@
+"""A desk that notes what base tools ask of it, and a shelf that must not be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from counterfoil.registry.principal import Principal
+from counterfoil.registry.request import CallRequest, RunRequest
+from counterfoil.registry.vocabulary import JsonObject
+
+
+@dataclass
+class Shown:
+    body: JsonObject
+    is_error: bool = False
+    delivers: tuple[str, ...] = ()
+
+    def wire(self) -> JsonObject:
+        return self.body
+
+
+@dataclass
+class RecordingDesk:
+    """A desk that notes what it was asked and shows what it was given."""
+
+    shows: Shown = field(default_factory=lambda: Shown({"state": "settled", "error": None}, delivers=("call_1",)))
+    asked: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+
+    async def call(self, request: CallRequest) -> Shown:
+        self.asked.append(("call", request))
+        return self.shows
+
+    async def plan(self, principal: Principal, document: Any) -> Shown:
+        self.asked.append(("plan", (principal, document)))
+        return self.shows
+
+    async def run(self, request: RunRequest) -> Shown:
+        self.asked.append(("run", request))
+        return self.shows
+
+    async def status(self, principal: Principal, **stated: Any) -> Shown:
+        self.asked.append(("status", (principal, stated)))
+        return self.shows
+
+    async def cancel(self, principal: Principal, **stated: Any) -> Shown:
+        self.asked.append(("cancel", (principal, stated)))
+        return self.shows
+
+    async def confirm(self, principal: Principal, **stated: Any) -> Shown:
+        self.asked.append(("confirm", (principal, stated)))
+        return self.shows
+
+    async def reconcile(self, principal: Principal, **stated: Any) -> Shown:
+        self.asked.append(("reconcile", (principal, stated)))
+        return self.shows
+
+
+class EmptyShelf:
+    """A catalogue without tools."""
+
+    def search(self, principal: Principal, **stated: Any) -> Any:
+        raise AssertionError("nothing was asked of it")
+
+    def categories(self, principal: Principal) -> dict[str, int]:
+        return {}
+
+    def standing(self, principal: Principal, contract: Any) -> str:
+        raise AssertionError("nothing was asked of it")
