@@ -32,12 +32,15 @@ class CallId(NamedTuple):
 
 
 _OPEN_STATES = text("calls.state != 'settled' AND calls.state != 'refused'")
+_DIRECT = text("calls.step IS NULL")
+"""The calls of a run are its driver's to take over and to carry on."""
 
 ORPHANS: Sql[CallId] = Sql(
     select(calls.c.call_id)
     .select_from(calls.join(owners, owners.c.owner_id == calls.c.owner_id))
     .where(
         _OPEN_STATES,
+        _DIRECT,
         or_(calls.c.state == "dispatched", calls.c.state == "queued"),
         or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None)),
     )
@@ -71,7 +74,7 @@ CANCELLED: Sql[CallId] = Sql(
 
 UNCLAIMED: Sql[CallId] = Sql(
     select(calls.c.call_id)
-    .where(_OPEN_STATES, calls.c.state == "queued", calls.c.owner_id.is_(None))
+    .where(_OPEN_STATES, _DIRECT, calls.c.state == "queued", calls.c.owner_id.is_(None))
     .order_by(calls.c.created_at)
     .limit(PAGE),
     CallId,
@@ -98,6 +101,7 @@ PARKED: Sql[CallId] = Sql(
     .select_from(calls.join(owners, owners.c.owner_id == calls.c.owner_id))
     .where(
         _OPEN_STATES,
+        _DIRECT,
         calls.c.state == "awaiting_reconciliation",
         or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None)),
     )

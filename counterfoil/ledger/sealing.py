@@ -135,6 +135,11 @@ def unseal(ring: Keyring, row: PayloadRow, n: int, sealed: bytes) -> bytes:
         raise DamagedLedgerError(f"payload {row.payload_id} is damaged in chunk {n}; restore a backup") from error
 
 
+def unseal_all(ring: Keyring, found: Iterable[tuple[PayloadRow, list[tuple[int, bytes]]]]) -> list[bytes]:
+    """The content of each payload. Raises what `unseal` raises."""
+    return [b"".join(unseal(ring, row, n, sealed) for n, sealed in chunks) for row, chunks in found]
+
+
 def commit(salt: bytes, content: bytes) -> str:
     """What an event says of content: nothing to those who do not have it, proof to those who do.
 
@@ -209,6 +214,18 @@ def sealed_chunks(row: PayloadRow, wanted: Sequence[int]) -> Fact[list[tuple[int
         if not chunks:
             raise DamagedLedgerError(f"chunk {n} of payload {row.payload_id} is missing; restore it from a backup")
         found.append((n, chunks[0].sealed))
+    return found
+
+
+def all_chunks(rows: Iterable[PayloadRow]) -> Fact[list[tuple[PayloadRow, list[tuple[int, bytes]]]]]:
+    """Each of these payloads with all its sealed bytes.
+
+    Raises:
+        DamagedLedgerError: some are missing.
+    """
+    found: list[tuple[PayloadRow, list[tuple[int, bytes]]]] = []
+    for row in rows:
+        found.append((row, (yield from sealed_chunks(row, range(row.chunks)))))
     return found
 
 

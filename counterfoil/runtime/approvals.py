@@ -144,9 +144,12 @@ class Approvals:
 
     async def _carry_out(self, row: CallRow) -> None:
         """Carry on a decided call at once, if this process has its tool; any other server would find it."""
-        if row.state != CallState.QUEUED or self._parts.catalogue.get(row.tool, row.version) is None:
-            return
         if not self._parts.settings.carries_on:
+            return
+        if row.in_run:
+            self._take_up(row)
+            return
+        if row.state != CallState.QUEUED or self._parts.catalogue.get(row.tool, row.version) is None:
             return
         at, owner_id = self._parts.clock.now(), self._parts.ledger.owner_id
         mine = await self._parts.ledger.record(lambda: claim(row.call_id, owner_id, at))

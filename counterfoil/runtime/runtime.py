@@ -30,6 +30,8 @@ from .answers import broken, closing, in_progress, raw_digest, repeated, unreada
 from .attempt import ON_THE_LOOP
 from .carrying import Carrier
 from .case import Case
+from .chain.steps import Tools
+from .chain.wakes import InProcess
 from .desk import Desk
 from .following import Follower
 from .not_sent import CallerGoneError, IsDuplicateError
@@ -69,7 +71,8 @@ class Runtime(Desk):
         self._reconciler = Reconciler(parts, self._ask, self._proposal_for)
         self._path.recover = self._recover_here
         self._stepper = Stepper(parts, self._path, self._note)
-        self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read))
+        self.driver = InProcess(Tools(parts, self._stepper, self._reconciler), self._tasks.spawn)
+        self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read, self.driver.wake))
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
         self._watchdog = Watchdog(self._on_the_loop)
         self._unsound: set[str] = set()  # calls whose record is damaged: the sweep would take them up for ever
@@ -85,6 +88,7 @@ class Runtime(Desk):
         self._watchdog.start()
         if sweeps:
             await self._sweeper.take_over()
+            await self.driver.sweep()
         self._ticker = self._tasks.spawn(self._tick() if sweeps else self._beat())
 
     def _on_the_loop(self) -> list[str]:
@@ -110,6 +114,7 @@ class Runtime(Desk):
         self._watchdog.stop()
         if self._ticker is not None:
             self._ticker.cancel()
+        self.driver.stop()
         await self._tasks.drain(max(0.0, self._grace_ends - self._parts.clock.monotonic()))
         await self._tasks.cancel()
         try:
@@ -257,7 +262,10 @@ class Runtime(Desk):
         return await self._path.resume(case)
 
     def _carry_on(self, row: CallRow) -> None:
-        """Follow a queued call of ours from its row."""
+        """Follow a queued call of ours from its row; one of a run is its driver's."""
+        if row.in_run:
+            self.driver.wake(row.run_id)
+            return
         if row.call_id in self._parts.cases or row.call_id in self._unsound or self._closing:
             return
         case = Case(row.call_id, row.action_id, principal_of(row))
@@ -378,6 +386,7 @@ class Runtime(Desk):
             await asyncio.sleep(pause)
             try:
                 await self._sweeper.sweep()
+                await self.driver.sweep()
                 self._refusals.flush(self._parts.clock.now())
             except LedgerError as error:
                 log.warning("the sweep is put off: %s", type(error).__name__)

@@ -32,6 +32,8 @@ class Settings:
     argument_depth: int = 64
     output_model_bytes: int = 60_000
     output_bytes: int = 64_000_000
+    for_each: int = 200
+    max_parallel: int = 8
     refusals_per_minute: int = 60
     queue_wait_s: float = 3_600
     follow_up_wait_s: float = 20

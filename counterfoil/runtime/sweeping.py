@@ -1,7 +1,7 @@
 """Recovery at start and by sweep: what lost owners left, what decisions queued, what ran out of time.
 
 Each pass is bounded and repeats; an error of the ledger ends that pass and never the sweep. Only owners that ended
-or whose lapse was declared lose their calls.
+or whose lapse was declared lose their calls. The calls of a run are its driver's to take over and to carry on.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Doors:
     carry_on: Callable[[CallRow], None]
     recover: Callable[[CallRow], None]
     stop_read: Callable[[str], None]
+    wake: Callable[[str], None]
 
 
 class Sweeper:
@@ -169,18 +170,20 @@ class Sweeper:
         parts, at = self._parts, self._parts.clock.now()
         owner_id = parts.ledger.owner_id
         row = await parts.ledger.record(lambda: get_call(call_id))
-        if row is None or call_id in parts.cases:
+        if row is None or call_id in parts.cases or (row.in_run and row.state == "queued"):
             return
         if call_id in parts.crossed:
             lost = await parts.ledger.record(lambda: lose(call_id, owner_id, at))
             if lost is not None:
                 parts.crossed.discard(call_id)
-                self._doors.recover(lost)
+                (self._doors.recover(lost) if not lost.in_run else self._doors.wake(lost.run_id))
             return
         if row.state == "queued" and (row.by_decision or row.sent == "unknown"):
             self._serve(row)
             return
-        await parts.ledger.record(lambda: abandon(call_id, owner_id, at))
+        left = await parts.ledger.record(lambda: abandon(call_id, owner_id, at))
+        if left is not None and left.in_run:
+            self._doors.wake(left.run_id)
 
     async def _find(self, fact: Callable[[], Fact[list[str]]]) -> list[str]:
         """What there is to do. Asked in the writer's thread: one page by an index costs least there."""

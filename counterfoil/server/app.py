@@ -253,6 +253,8 @@ def settings_of(config: Configuration, *, serves: bool) -> Settings:
         argument_depth=config.limits.argument_depth,
         output_model_bytes=config.limits.output_model_bytes,
         output_bytes=config.limits.output_bytes,
+        for_each=config.limits.for_each,
+        max_parallel=config.limits.max_parallel,
         carries_on=serves,
         pools=pools,
     )

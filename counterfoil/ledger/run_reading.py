@@ -1,0 +1,115 @@
+"""What is asked of runs: how one stands, as of one moment. Nothing is changed here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, func, literal, select
+
+from .queries import EVENT_PAGE, EventRow
+from .rows import ApprovalRow, CallRow, get_call
+from .run_rows import WAKE, RunRow, StepRow, get_run
+from .runs import calls_of, steps_of
+from .sealing import PayloadRow
+from .sql import Count, Fact, Sql, fetch, one
+from .states import CallState
+from .tables import approvals, budgets, calls, events, outbox, payloads, runs, steps
+
+
+class Counter(NamedTuple):
+    """What a run has used of one kind, in stored units."""
+
+    kind: str
+    used: int
+
+
+class Glance(NamedTuple):
+    """A run's row, and whether somebody posted a wake that nobody has taken."""
+
+    run: RunRow
+    woken: bool
+
+
+class Snapshot(NamedTuple):
+    """Everything that a run's view is made of, as of one moment.
+
+    `elsewhere` is the unresolved call of another run, or a direct one, that it waits for.
+    """
+
+    run: RunRow
+    calls: list[CallRow]
+    steps: list[StepRow]
+    pending: list[ApprovalRow]
+    used: dict[str, int]
+    outputs: dict[str, PayloadRow]
+    elsewhere: CallRow | None
+
+
+_RUN_ID = bindparam("run_id", type_=runs.c.run_id.type)
+HAS_WAKE: Sql[Count] = Sql(
+    select(literal(1)).select_from(outbox).where(outbox.c.run_id == _RUN_ID, outbox.c.topic == WAKE).limit(1), Count
+)
+USED: Sql[Counter] = Sql(
+    select(budgets.c.kind, func.sum(budgets.c.used))
+    .where(budgets.c.scope == bindparam("scope", type_=budgets.c.scope.type))
+    .group_by(budgets.c.kind),
+    Counter,
+)
+_PAYLOAD = [payloads.c[name] for name in PayloadRow._fields]
+OUTPUTS: Sql[PayloadRow] = Sql(
+    select(*_PAYLOAD)
+    .select_from(calls.join(payloads, payloads.c.payload_id == calls.c.output_payload))
+    .where(calls.c.run_id == _RUN_ID, calls.c.step.is_not(None)),
+    PayloadRow,
+)
+CALL_EVENTS: Sql[EventRow] = Sql(
+    select(events.c.seq, events.c.type, events.c.at, events.c.body)
+    .where(events.c.run_id == _RUN_ID, events.c.call_id == bindparam("call_id"), events.c.seq > bindparam("after_seq"))
+    .order_by(events.c.seq)
+    .limit(EVENT_PAGE + 1),
+    EventRow,
+)
+"""The events of one call of a run, whose chain has those of the others too."""
+PENDING_OF_RUN: Sql[ApprovalRow] = Sql(
+    select(*[approvals.c[name] for name in ApprovalRow._fields])
+    .select_from(calls.join(approvals, approvals.c.approval_id == calls.c.approval_id))
+    .where(
+        calls.c.run_id == _RUN_ID,
+        calls.c.step.is_not(None),
+        calls.c.state == CallState.AWAITING_APPROVAL.value,
+        approvals.c.state == "pending",
+    )
+    .order_by(approvals.c.requested_at),
+    ApprovalRow,
+)
+
+
+def glance(run_id: str) -> Fact[Glance | None]:
+    """A run's row now; None if there is none."""
+    run = yield from get_run(run_id)
+    if run is None:
+        return None
+    return Glance(run, (yield from one(HAS_WAKE, run_id=run_id)) is not None)
+
+
+def pending_of(run_id: str) -> Fact[list[ApprovalRow]]:
+    """The undecided proposals of a run, the oldest first."""
+    return (yield from fetch(PENDING_OF_RUN, run_id=run_id))
+
+
+def snapshot(run_id: str, *, outputs: bool = True) -> Fact[Snapshot | None]:
+    """A run with its calls and all that belongs to them; None if there is none."""
+    run = yield from get_run(run_id)
+    if run is None:
+        return None
+    found = yield from calls_of(run_id)
+    payloads_ = (yield from fetch(OUTPUTS, run_id=run_id)) if outputs else []
+    return Snapshot(
+        run,
+        found,
+        (yield from steps_of(run_id)),
+        (yield from pending_of(run_id)),
+        {counter.kind: counter.used for counter in (yield from fetch(USED, scope=f"run:{run_id}"))},
+        {row.payload_id: row for row in payloads_},
+        None if run.waits_for is None else (yield from get_call(run.waits_for)),
+    )

@@ -1,0 +1,89 @@
+"""What becomes of a run in which nothing moves any more: it has ended, or it waits, and for what. Pure.
+
+What it waits for first is said first: an outcome that nobody knows, then a person's decision, then time or its subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from ...ledger.runs import Finished, Parked
+from ...registry.vocabulary import ErrorCode
+from ..plan.model import OnPlanFailure, OnStepFailure
+from .board import BUDGET, CANCELLED, DEADLINE
+from .folding import Ending, state_of, verdict, waits_for
+from .states import RunStatus, StepState
+
+if TYPE_CHECKING:
+    from ...ledger.run_rows import RunRow
+    from .board import Board, Later
+
+WATCH_US: Final = 30_000_000
+"""How often a run looks again that is held up by more calls than the one that is to wake it, in microseconds."""
+
+
+def finished(board: Board) -> Finished:
+    """The end of a run all of whose steps have ended."""
+    halted = board.halt.reason if board.halt is not None else None
+    continued = frozenset(step.id for step in board.plan.steps if step.on_failure is OnStepFailure.CONTINUE)
+    ending = Ending(
+        cancelled=halted == CANCELLED,
+        deadline_passed=halted == DEADLINE,
+        over_budget=halted == BUDGET,
+        continued=continued,
+    )
+    found = verdict(board.states(), ending, board.codes)
+    undoes = board.plan.on_failure is OnPlanFailure.COMPENSATE and found.status in {
+        RunStatus.FAILED,
+        RunStatus.BUDGET_EXHAUSTED,
+    }
+    return Finished(
+        found.status.value,
+        found.reason,
+        found.code,
+        found.message,
+        "incomplete" if undoes and board.effects else "none",
+    )
+
+
+def parked(board: Board, now: int) -> Parked:
+    """Why nothing of a run moves that has not ended."""
+    run = board.run
+    states = [state_of(row) for row in board.parked.values()]
+    states += [StepState.AWAITING_RECONCILIATION] * bool(board.held)
+    status, reason = waits_for(states), _held_back(run, now)
+    dues = [later.due_at for later in board.later.values()]
+    others = sorted({row.call_id for row in board.held.values() if row.run_id != run.run_id})
+    if len(others) > 1:
+        dues.append(now + WATCH_US)
+    pauses = not dues and not others
+    if not pauses and run.deadline_at is not None:
+        dues.append(run.deadline_at)
+    soonest = _soonest(board.later.values())
+    if status is None and reason is None and soonest is not None:
+        reason = _reason(soonest)
+    return Parked(
+        (status or RunStatus.QUEUED).value,
+        reason,
+        soonest.reason.message if status is None and soonest is not None else None,
+        min(dues, default=None),
+        others[0] if others else None,
+        pauses,
+    )
+
+
+def _held_back(run: RunRow, now: int) -> str | None:
+    if run.stopped_at is not None:
+        return "stopped"
+    return "authority_expired" if now >= run.grant_expires_at else None
+
+
+def _soonest(waiting: Iterable[Later]) -> Later | None:
+    return min(waiting, key=lambda later: later.due_at, default=None)
+
+
+def _reason(later: Later) -> str:
+    if later.reason.code is ErrorCode.BUDGET_EXHAUSTED:
+        return "budget"
+    return "held" if later.reason.code is ErrorCode.HELD else "unavailable"

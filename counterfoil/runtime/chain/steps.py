@@ -1,0 +1,192 @@
+"""One step on its way from its templates to the end of its call; what comes of it is a value for the driver.
+
+Here a step asks its `when`, counts its items and resolves its arguments. It decides nothing about the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from ...ledger.recovering import adopt, take_over
+from ...ledger.rows import CallRow
+from ...ledger.run_calls import claim_step
+from ...ledger.states import CallState
+from ...registry.request import CallRequest
+from ...registry.vocabulary import JsonValue, RecoveryClass, Route
+from ..case import Within
+from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, ask_when, resolve
+from ..refusal import RefusedError
+from ..stepping import Ended
+from .board import Place
+
+if TYPE_CHECKING:
+    from ...registry.budgets import Kind
+    from ...registry.principal import Principal
+    from ...registry.vocabulary import JsonObject
+    from ..parts import Parts
+    from ..plan.model import Step
+    from ..reconciling import Reconciler
+    from ..stepping import StepEnd, Stepper
+    from .outputs import Outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Its `when` was false."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A `for_each` has these items."""
+
+    values: Sequence[JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolvable:
+    """It cannot be called: what it refers to is not there, or is of another kind. Nothing was sent."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Its call was changed by somebody else meanwhile: look at its row again."""
+
+    call_id: str
+
+
+Result: TypeAlias = "StepEnd | Skipped | Expanded | Unresolvable | Moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the steps of this process work with."""
+
+    parts: Parts
+    stepper: Stepper
+    reconciler: Reconciler
+
+
+class Steps:
+    """The steps of one run. `principal` is replaced when its grant is renewed."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        run_id: str,
+        given_input: JsonObject,
+        principal: Principal,
+        outputs: Outputs,
+        *,
+        parallel: int,
+        most_items: int,
+        budget: Mapping[Kind, int],
+    ) -> None:
+        self.principal = principal
+        self._tools = tools
+        self._run_id = run_id
+        self._input = given_input
+        self._outputs = outputs
+        self._parallel = asyncio.Semaphore(parallel)
+        self._most_items = most_items
+        self._budget = budget
+
+    async def begin(self, step: Step, *, asked: bool) -> Result:
+        """A step from its `when` on; `asked` if that was answered before."""
+        try:
+            await self._outputs.load(step.index)
+            scope = self._outputs.scope(self._input, self._run_id)
+            if step.when is not None and not asked and not ask_when(step.when, scope):
+                return Skipped()
+            if step.for_each is not None:
+                return self._items(resolve(step.for_each, scope, "for_each"))
+            return await self._call(step, Place(step.index), UNSET)
+        except (MissingPathError, NotBooleanError) as error:
+            return Unresolvable(str(error))
+
+    async def item(self, step: Step, number: int, value: JsonValue) -> Result:
+        """One item of a `for_each`."""
+        try:
+            await self._outputs.load(step.index)
+            return await self._call(step, Place(step.index, number), value)
+        except MissingPathError as error:
+            return Unresolvable(str(error))
+
+    async def resume(self, step: Step, place: Place, row: CallRow) -> Result:
+        """Go on with a queued call of ours."""
+        return await self._tools.stepper.resume(row, self.principal, self._within(step, place))
+
+    async def carry_on(self, step: Step, place: Place, row: CallRow) -> Result:
+        """Go on with a queued call that somebody else had, or nobody."""
+        parts, at = self._tools.parts, self._tools.parts.clock.now()
+        owner_id = parts.ledger.owner_id
+        mine = await parts.ledger.record(lambda: claim_step(row.call_id, owner_id, at))
+        return Moved(row.call_id) if mine is None else await self.resume(step, place, mine)
+
+    async def recover(self, step: Step, place: Place, row: CallRow) -> Result:
+        """A call that was sent, or parked, by a process that is gone: its order of recovery is followed once.
+
+        What only a person can tell about stays as it is.
+        """
+        parts, at = self._tools.parts, self._tools.parts.clock.now()
+        owner_id = parts.ledger.owner_id
+        if row.state == CallState.DISPATCHED:
+            taken = await parts.ledger.record(lambda: take_over(row.call_id, owner_id, at))
+            mine = taken.row if taken is not None else None
+        elif self._is_for_a_person(row):
+            return Ended(row)
+        else:
+            mine = await parts.ledger.record(lambda: adopt(row.call_id, owner_id, at))
+        if mine is None:
+            return Moved(row.call_id)
+        try:
+            done = await self._tools.reconciler.follow(mine, repeatable_here=True)
+        except RefusedError:
+            return Moved(row.call_id)
+        if done.state == CallState.QUEUED and done.owner_id == owner_id:
+            return await self.resume(step, place, done)
+        return Ended(done, await self._tools.stepper.output(done))
+
+    def _is_for_a_person(self, row: CallRow) -> bool:
+        entry = self._tools.parts.catalogue.get(row.tool, row.version)
+        return entry is None or entry.contract.recovery_class is RecoveryClass.PERSON
+
+    async def _call(self, step: Step, place: Place, item: JsonValue | Unset) -> StepEnd:
+        scope = self._outputs.scope(self._input, self._run_id, item)
+        if_version = None if step.if_version is None else resolve(step.if_version, scope, "if_version")
+        request = CallRequest(
+            principal=self.principal,
+            tool=step.tool,
+            arguments=resolve(step.args, scope, "args"),
+            version=step.version,
+            if_version=if_version if if_version is None or isinstance(if_version, str) else str(if_version),
+            route=Route.STEP,
+        )
+        return await self._tools.stepper.start(request, self._within(step, place))
+
+    def _items(self, found: JsonValue) -> Expanded | Unresolvable:
+        if not isinstance(found, list):
+            kind = "null" if found is None else type(found).__name__
+            return Unresolvable(f"for_each: expected a list, got {kind}")
+        if len(found) > self._most_items:
+            return Unresolvable(f"for_each: {len(found)} items; a step takes at most {self._most_items}")
+        return Expanded(found)
+
+    def _within(self, step: Step, place: Place) -> Within:
+        retry = step.retry
+        return Within(
+            run_id=self._run_id,
+            step=step.id,
+            item=place.item,
+            schema_digest=step.schema_digest,
+            parallel=self._parallel,
+            timeout_s=step.timeout_s,
+            attempts=None if retry is None else retry.attempts,
+            backoff_s=None if retry is None else retry.backoff_s,
+            least_s=None if retry is None else retry.least_s,
+            budget=self._budget,
+        )

@@ -1,0 +1,140 @@
+"""From a stored run to its view: plan, rows and outputs are read here. Outputs are cut to what a caller is shown.
+
+A plan never changes, so it is read once. A view is of one moment, whoever drives the run meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ...ledger.errors import DamagedChainError
+from ...ledger.plans import get_plan
+from ...ledger.run_reading import snapshot
+from ..plan.stored import from_stored
+from ..views import Truncated
+from .folding import has_output
+from .shown import show_steps
+from .states import StepState
+from .views import RunView, body_of, budget_of, effects_of
+
+if TYPE_CHECKING:
+    from ...ledger.rows import CallRow
+    from ...ledger.run_reading import Snapshot
+    from ...ledger.sealing import PayloadRow
+    from ...registry.vocabulary import JsonObject, JsonValue, RecoveryClass
+    from ..parts import Parts
+    from ..plan.model import Plan
+    from .shown import StepShown
+
+PLANS_KEPT: Final = 8
+PREVIEWED: Final = 20
+"""How many of the outputs that are not shown whole are shown by their beginning; of the others only the size."""
+PREVIEW_CHARACTERS: Final = 500
+
+
+class RunViewer:
+    """Makes views of runs. Whether somebody may see one is not decided here."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._plans: OrderedDict[str, Plan] = OrderedDict()
+
+    async def view(self, run_id: str, *, effects: bool = False, outputs: bool = True) -> RunView:
+        """How a run stands; with `effects` those that stand, without `outputs` only what became of its steps.
+
+        Raises:
+            DamagedChainError: its record is damaged: nothing is said about it.
+            LedgerError: it cannot be read now.
+        """
+        await self._parts.ledger.require_sound_chain(run_id)
+        found = await self._parts.ledger.reads.look(lambda: snapshot(run_id, outputs=outputs))
+        if found is None:
+            raise DamagedChainError(run_id, 0, "the run's row is missing")
+        plan = await self.plan_of(found.run.plan_id)
+        steps = show_steps(plan, found)
+        body = body_of(plan, found, steps, self._parts.clock.now(), self._recovery)
+        body["budget"] = budget_of(plan, found, self._parts.budgets.run)
+        if outputs:
+            body["outputs"] = await self._outputs(found, steps)
+        if effects:
+            body["effects"] = effects_of(found)
+        return RunView(body)
+
+    async def plan_of(self, plan_id: str) -> Plan:
+        """A plan as it was accepted.
+
+        Raises:
+            DamagedChainError: there is a run of it, and the plan itself is missing.
+            LedgerError: it cannot be read now.
+        """
+        kept = self._plans.get(plan_id)
+        if kept is None:
+            ledger = self._parts.ledger
+            row = await ledger.reads.look(lambda: get_plan(plan_id))
+            if row is None:
+                raise DamagedChainError(plan_id, 0, "the plan's row is missing")
+            kept = from_stored(json.loads(await ledger.open_payload(row.payload)))
+            self._plans[plan_id] = kept
+            if len(self._plans) > PLANS_KEPT:
+                self._plans.popitem(last=False)
+        self._plans.move_to_end(plan_id)
+        return kept
+
+    def _recovery(self, row: CallRow) -> RecoveryClass | None:
+        entry = self._parts.catalogue.get(row.tool, row.version)
+        return None if entry is None else entry.contract.recovery_class
+
+    async def _outputs(self, found: Snapshot, steps: list[StepShown]) -> JsonObject:
+        """`outputs` by id and `save_as`, whole while they fit together; a step without an output has no member."""
+        giving = [(step, rows) for step in steps if (rows := _giving(step)) is not None]
+        times = {row.call_id: 1 if step.step.save_as is None else 2 for step, rows in giving for row in rows}
+        cells = await self._cells(found, [row for _, rows in giving for row in rows], times)
+        shown: JsonObject = {}
+        for step, rows in giving:
+            values = [cells[row.call_id] for row in rows]
+            value: JsonValue = values if step.step.for_each is not None else values[0]
+            for name in filter(None, (step.step.id, step.step.save_as)):
+                shown[name] = value
+        return shown
+
+    async def _cells(self, found: Snapshot, rows: list[CallRow], times: dict[str, int]) -> dict[str, JsonValue]:
+        """What is shown of each output, so many `times` in all: itself, or the mark of one that is too large."""
+        left = self._parts.settings.output_model_bytes
+        cells: dict[str, JsonValue] = {}
+        whole: list[tuple[str, PayloadRow]] = []
+        cut: list[tuple[str, PayloadRow]] = []
+        for row in rows:
+            payload = None if row.output_payload is None else found.outputs.get(row.output_payload)
+            if payload is None:
+                cells[row.call_id] = None  # it ended without a result, which is an output
+            elif payload.bytes * times[row.call_id] <= left:
+                left -= payload.bytes * times[row.call_id]
+                whole.append((row.call_id, payload))
+            else:
+                cut.append((row.call_id, payload))
+        contents = await self._parts.ledger.open_payloads([payload for _, payload in whole])
+        cells |= {call_id: json.loads(raw) for (call_id, _), raw in zip(whole, contents, strict=True)}
+        for count, (call_id, payload) in enumerate(cut):
+            cells[call_id] = await self._mark(payload, PREVIEW_CHARACTERS if count < PREVIEWED else 0)
+        return cells
+
+    async def _mark(self, payload: PayloadRow, preview: int) -> JsonObject:
+        raw = await self._parts.ledger.read_payload(payload.payload_id, 0, preview * 4) if preview else b""
+        text = raw.decode("utf-8", "ignore")[:preview]
+        uri = f"counterfoil://artifacts/{payload.payload_id}"
+        return {"truncated": Truncated(payload.bytes, payload.sha256, uri, text).wire()}
+
+
+def _giving(step: StepShown) -> list[CallRow] | None:
+    """The calls whose outputs are the step's, in order; None where it has none."""
+    if step.items is None:
+        return [step.row] if step.row is not None and has_output(step.row) else None
+    return step.rows if step.state is StepState.SUCCEEDED else None
+
+
+def with_more(view: RunView, more: JsonObject) -> RunView:
+    """A view with more members."""
+    return replace(view, body={**view.body, **more})

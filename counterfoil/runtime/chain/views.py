@@ -1,0 +1,271 @@
+"""What a caller sees of a run, in the form of design section 7. Pure: made from rows that were read elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ...ledger.run_rows import WHOLE
+from ...ledger.states import UNRESOLVED, CallState
+from ...registry.budgets import Kind
+from ...registry.vocabulary import ErrorCode, RecoveryClass
+from ..clock import rfc3339
+from ..plan.model import OnPlanFailure
+from ..plan.spending import limits_of
+from ..views import WAIT_S, ErrorView, Next, how_to_decide
+from .folding import has_effect
+from .states import RunStatus
+
+if TYPE_CHECKING:
+    from ...ledger.rows import ApprovalRow, CallRow
+    from ...ledger.run_reading import Snapshot
+    from ...ledger.run_rows import RunRow
+    from ...registry.budgets import Budget
+    from ...registry.vocabulary import JsonObject, JsonValue
+    from ..plan.model import Plan
+    from .shown import StepShown
+
+RecoveryOf: TypeAlias = "Callable[[CallRow], RecoveryClass | None]"
+"""How an unknown outcome of this call would be settled; None where its tool is not here."""
+COUNTED: Final = (Kind.CALLS, Kind.WRITES, Kind.DESTRUCTIVE)
+UNDONE_LATER: Final = "This version undoes nothing by itself: the effect stands."
+_PARKED: Final = {
+    "stopped": "Its client cancelled the request: no further step with an effect starts until it is taken up.",
+    "authority_expired": "The authority that it was started under has run out; taking it up renews it.",
+    "held": "A hold stands; it goes on by itself once that is released.",
+    "budget": "A budget is used up.",
+    "unavailable": "What it needs next is not there now.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run as its subject sees it. `error` is one of the request, never of the run: a failed run is no error."""
+
+    body: JsonObject
+    error: ErrorView | None = None
+    delivers: tuple[str, ...] = ()
+
+    @property
+    def is_error(self) -> bool:
+        """True exactly when `error` is set and its code is not `in_progress`."""
+        return self.error is not None and self.error.code is not ErrorCode.IN_PROGRESS
+
+    def wire(self) -> JsonObject:
+        """As the wire has it."""
+        return dict(self.body) if self.error is None else {**self.body, "error": self.error.wire()}
+
+
+def body_of(plan: Plan, found: Snapshot, steps: Sequence[StepShown], now: int, recovery: RecoveryOf) -> JsonObject:
+    """The run view, apart from its outputs and its budget; what is `unresolved` says how each is settled."""
+    run = found.run
+    return {
+        "run_id": run.run_id,
+        "plan_id": run.plan_id,
+        "goal": run.goal,
+        "status": run.status,
+        "reason": run.reason,
+        "steps": [step.wire() for step in steps],
+        "pending": [*pending_of(found)],
+        "unresolved": [*unresolved_of(found, recovery)],
+        "compensation": run.compensation,
+        "compensations": [*compensations_of(plan, found)],
+        "version": run.version,
+        "seq": run.seq,
+        "started_at": rfc3339(run.started_at),
+        "updated_at": rfc3339(run.updated_at),
+        "finished_at": rfc3339(run.finished_at),
+        "deadline": rfc3339(deadline_of(run, now)),
+        "cancel_requested_at": rfc3339(run.cancel_requested_at),
+        "parent_run_id": run.parent_run_id,
+        "trace_id": run.trace_id,
+        "next": _wire(next_of_run(run, found.pending, is_unresolved=bool(_unresolved(found)))),
+    }
+
+
+def brief(run: RunRow) -> JsonObject:
+    """One line about a run."""
+    return {
+        "run_id": run.run_id,
+        "plan_id": run.plan_id,
+        "goal": run.goal,
+        "status": run.status,
+        "reason": run.reason,
+        "started_at": rfc3339(run.started_at),
+        "updated_at": rfc3339(run.updated_at),
+        "finished_at": rfc3339(run.finished_at),
+    }
+
+
+def pending_of(found: Snapshot) -> Iterable[JsonObject]:
+    """`pending`: what a person must decide, and where."""
+    calls = {row.call_id: row for row in found.calls}
+    for approval in found.pending:
+        row = calls[approval.call_id]
+        yield {
+            "approval_id": approval.approval_id,
+            "step": name_of(row),
+            "tool": approval.tool,
+            "arguments": json.loads(row.args_shown),
+            "digest": approval.digest,
+            "expires_at": rfc3339(approval.expires_at),
+            "how": how_to_decide(approval),
+        }
+
+
+def unresolved_of(found: Snapshot, recovery: RecoveryOf) -> Iterable[JsonObject]:
+    """`unresolved`: what was sent and nobody knows the end of, and how each is settled."""
+    for row in _unresolved(found):
+        step = name_of(row) if row.run_id == found.run.run_id else None
+        how = how_to_settle(row, recovery(row))
+        if step is None:
+            how = f"It is no call of this run, which waits for it. {how}"
+        yield {"call_id": row.call_id, "step": step, "tool": row.tool, "how": how}
+
+
+def _unresolved(found: Snapshot) -> list[CallRow]:
+    """The calls that nobody knows of: its own, and the one that it waits for, if that is its subject's too."""
+    own = [row for row in found.calls if row.state in UNRESOLVED]
+    other, run = found.elsewhere, found.run
+    if other is not None and other.is_unresolved and (other.tenant, other.subject) == (run.tenant, run.subject):
+        return [*own, other]
+    return own
+
+
+def how_to_settle(row: CallRow, recovery: RecoveryClass | None) -> str:
+    """What settles an unknown outcome, in a sentence."""
+    by_hand = f"`counterfoil reconcile {row.call_id} --resolution ... --evidence ...`"
+    if row.state == CallState.AWAITING_EXTERNAL:
+        return "The far side has accepted it and still works; reconcile asks how far it is."
+    match recovery:
+        case RecoveryClass.PROBE:
+            return f"reconcile asks the far side; where that cannot tell, a person says it with {by_hand}."
+        case RecoveryClass.KEYED:
+            return "reconcile sends it again under the same key, which the far side honours."
+        case RecoveryClass.NATURAL:
+            return f"reconcile repeats it while that is safe; else a person says what happened with {by_hand}."
+        case RecoveryClass.PERSON:
+            return f"Only a person can tell: {by_hand}, in a terminal. Do not repeat it in other words."
+        case None:
+            return f"A server that has this tool settles it by reconcile, or a person with {by_hand}."
+
+
+def compensations_of(plan: Plan, found: Snapshot) -> Iterable[JsonObject]:
+    """`compensations` of a run that failed under a plan that compensates: each effect that stands, the last first."""
+    run = found.run
+    failed = run.status in {RunStatus.FAILED.value, RunStatus.BUDGET_EXHAUSTED.value}
+    if plan.on_failure is not OnPlanFailure.COMPENSATE or not failed:
+        return
+    kept = {step.id for step in plan.steps if step.compensate == "none"}
+    for row in reversed(found.calls):
+        if has_effect(row):
+            state = "kept" if row.step in kept else "not_undone"
+            reason = "Its plan states `compensate: none`." if row.step in kept else UNDONE_LATER
+            yield {"step": row.step, "item": item_of(row), "call_id": row.call_id, "state": state, "reason": reason}
+
+
+def effects_of(found: Snapshot) -> list[JsonValue]:
+    """The effects that stand, in the order in which they came to be; not `known` where one may stand."""
+    shown: list[JsonValue] = []
+    for row in found.calls:
+        unsure = _may_have_effect(row)
+        if has_effect(row) or unsure:
+            shown.append(
+                {
+                    "step": row.step,
+                    "item": item_of(row),
+                    "call_id": row.call_id,
+                    "tool": row.tool,
+                    "outcome": row.outcome,
+                    "known": not unsure,
+                }
+            )
+    return shown
+
+
+def _may_have_effect(row: CallRow) -> bool:
+    if row.is_read:
+        return False
+    if row.state == CallState.DISPATCHED or row.is_unresolved:
+        return True
+    said = json.loads(row.details) if row.details and row.state == CallState.SETTLED else {}
+    return bool(said.get("effect") == "unknown") and not has_effect(row)
+
+
+def budget_of(plan: Plan, found: Snapshot, ceiling: Budget | None) -> JsonObject:
+    """`budget`: what the run has used, and `limits`, what it may use."""
+    limits = limits_of(plan.budget, plan.allow, ceiling)
+    sent = [row for row in found.calls if row.dispatched_at is not None]
+    counts = {
+        Kind.CALLS: len(sent),
+        Kind.WRITES: sum(not row.is_read for row in sent),
+        Kind.DESTRUCTIVE: sum(row.effect == Kind.DESTRUCTIVE.value for row in sent),
+    }
+    used: JsonObject = {kind.value: counts[kind] for kind in COUNTED}
+    used |= {kind: Kind(kind).shown(amount) for kind, amount in found.used.items()}
+    return used | {"limits": {kind.value: kind.shown(limit) for kind, limit in limits.items()}}
+
+
+def deadline_of(run: RunRow, now: int) -> int | None:
+    """When it must have ended. The deadline stands still while only people are awaited."""
+    if run.deadline_at is None:
+        return None
+    paused = run.paused_at is not None and run.finished_at is None
+    return run.deadline_at + (max(0, now - (run.paused_at or now)) if paused else 0)
+
+
+def next_of_run(run: RunRow, pending: Sequence[ApprovalRow], *, is_unresolved: bool) -> Next | None:
+    """The next possible action in each status."""
+    look, message = {"run_id": run.run_id}, f" {run.message}" if run.message else ""
+    match run.status:
+        case RunStatus.AWAITING_APPROVAL if pending:
+            more = f" {len(pending)} proposals wait; see pending." if len(pending) > 1 else ""
+            how = how_to_decide(pending[0]) + more
+            return Next("confirm", {"approval_id": pending[0].approval_id, "wait_s": WAIT_S}, how)
+        case RunStatus.AWAITING_RECONCILIATION:
+            return _reconcile(run)
+        case RunStatus.QUEUED if run.reason is not None:
+            return _parked(run, f"{_PARKED.get(run.reason, run.reason)}{message}")
+        case RunStatus.SUCCEEDED | RunStatus.FAILED | RunStatus.CANCELLED | RunStatus.BUDGET_EXHAUSTED:
+            if is_unresolved:
+                return _reconcile(run)
+            if run.status in {RunStatus.SUCCEEDED, RunStatus.CANCELLED}:
+                return None
+            text = f"It has ended.{message} Its effects stand. Another execution needs another request_key."
+            return Next("status", {**look, "after_seq": 0}, text)
+        case _:
+            text = "The server goes on with it by itself; look again. Do not start it anew."
+            return Next("status", {**look, "wait_s": WAIT_S}, text)
+
+
+def _reconcile(run: RunRow) -> Next:
+    return Next(
+        "reconcile",
+        {"run_id": run.run_id},
+        "Nobody knows what became of a call. Reconcile settles what can be settled, then the run goes on; `how` in "
+        "unresolved says what a person must do. Do not repeat it in other words.",
+    )
+
+
+def _parked(run: RunRow, why: str) -> Next:
+    if run.due_at is not None:
+        text = f"{why} It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
+        return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, text)
+    return Next("run", {"run_id": run.run_id}, f"{why} Take it up with run.")
+
+
+def name_of(row: CallRow) -> str:
+    """The step of a call, with the number of its item if it has one: `tell[3]`."""
+    item = item_of(row)
+    return f"{row.step}" if item is None else f"{row.step}[{item}]"
+
+
+def item_of(row: CallRow) -> int | None:
+    """The number of the item whose call this is."""
+    return None if row.item is None or row.item == WHOLE else row.item
+
+
+def _wire(step: Next | None) -> JsonValue:
+    return None if step is None else step.wire()

@@ -1,0 +1,225 @@
+"""Who drives runs: the small interface that any engine can serve, and the driver inside this process.
+
+One task for each run that is driven here. What wakes a run is a hint of this process, or a row that somebody left for
+whoever sweeps; both are only ever reasons to look. A run that another living process drives is left to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ...ledger.errors import DamagedChainError, LedgerError
+from ...ledger.run_rows import get_run
+from ...ledger.runs import Parked, claim_run, list_due_runs, list_orphan_runs, list_wakes, park
+from ...registry.principal import Principal
+from ..clock import MICROSECOND
+from ..plan.spending import limits_of
+from ..tasks import log_fault
+from .driver import Drive, Over
+from .loading import board_of, load_calls, load_plan, read_steps
+from .states import ENDED, RunStatus
+from .steps import Steps
+
+if TYPE_CHECKING:
+    from ...ledger.run_rows import RunRow
+    from ...ledger.runs import Claimed
+    from ..plan.model import Step
+    from .loading import Planned, Stored, TakenUp
+    from .states import StepState
+    from .steps import Tools
+
+log = logging.getLogger("counterfoil.runtime")
+FIRST_PAUSE: Final = 5 * MICROSECOND
+LONGEST_PAUSE: Final = 300 * MICROSECOND
+
+
+class RunDriver(Protocol):
+    """Has runs advanced until they are finished or parked. Waking is only a hint, and costs nothing twice."""
+
+    def wake(self, run_id: str) -> None:
+        """Look at this run soon."""
+        ...
+
+    async def sweep(self) -> None:
+        """Look for runs that somebody else left a wake for, that are due, or whose driver is gone."""
+        ...
+
+    def stop(self) -> None:
+        """Take no more runs, and leave those under way to others; what they have sent is still followed."""
+        ...
+
+
+def _nobody(run_id: str) -> None:
+    del run_id
+
+
+def _no_step(done: int, step: Step, state: StepState) -> None:
+    del done, step, state
+
+
+def _no_one(run_id: str, done: int, total: int, message: str) -> None:
+    del run_id, done, total, message
+
+
+@dataclass(slots=True)
+class Hooks:
+    """Who is told: `changed` of everything recorded about a run here, `progress` of each step that ends."""
+
+    changed: Callable[[str], None] = _nobody
+    progress: Callable[[str, int, int, str], None] = _no_one
+
+
+@dataclass(slots=True)
+class _Driven:
+    """A run that a task of this process looks after; `drive` is None while it is claimed and loaded."""
+
+    drive: Drive | None = None
+    again: bool = False
+
+
+class InProcess:
+    """Drives the runs of this process, on its loop. `spawn` keeps a task to its end."""
+
+    def __init__(self, tools: Tools, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self.hooks = Hooks()
+        self._tools = tools
+        self._parts = tools.parts
+        self._spawn = spawn
+        self._driven: dict[str, _Driven] = {}
+        self._faults: dict[str, int] = {}
+        self._unsound: set[str] = set()
+        self._closing = False
+
+    def wake(self, run_id: str) -> None:
+        """Look at this run soon: its driver here does, or it is claimed if nobody drives it."""
+        if self._closing or run_id in self._unsound:
+            return
+        driven = self._driven.get(run_id)
+        if driven is None:
+            self._driven[run_id] = _Driven()
+            self._spawn(self._look_after(run_id))
+            return
+        driven.again = True
+        if driven.drive is not None:
+            driven.drive.nudge()
+
+    async def sweep(self) -> None:
+        """Wake every run that is left to whoever finds it, as far as this process has the tools that it still needs."""
+        ledger, at, owner_id = self._parts.ledger, self._parts.clock.now(), self._parts.ledger.owner_id
+        found: dict[str, None] = {}
+        page = await ledger.record(lambda: list_wakes(owner_id))
+        while page:
+            found |= dict.fromkeys(wake.run_id for wake in page)
+            after = page[-1].n
+            page = await ledger.record(lambda after=after: list_wakes(owner_id, after))  # type: ignore[misc]  # bound in its turn
+        found |= dict.fromkeys(await ledger.record(lambda: list_due_runs(at)))
+        found |= dict.fromkeys(await ledger.record(list_orphan_runs))
+        for run_id in found:
+            self.wake(run_id)
+        for driven in self._driven.values():
+            if driven.drive is not None and driven.drive.board.elsewhere:
+                driven.drive.nudge()  # those who follow its calls elsewhere may be gone
+
+    def stop(self) -> None:
+        """Leave every run to others; each is released at its driver's next look."""
+        self._closing = True
+        for driven in self._driven.values():
+            if driven.drive is not None:
+                driven.drive.release()
+
+    async def _look_after(self, run_id: str) -> None:
+        driven = self._driven[run_id]
+        try:
+            while True:
+                driven.again, driven.drive = False, None
+                over = await self._drive(run_id, driven)
+                self._faults.pop(run_id, None)
+                if self._closing or over in {None, Over.FINISHED} or not driven.again:
+                    return
+        except DamagedChainError as error:
+            self._unsound.add(run_id)
+            log.error("the record of a run is damaged, so it is not driven any more: %s", error)  # noqa: TRY400 (the place in our code says nothing)
+        except Exception as error:  # noqa: BLE001 (a fault of ours, or of the ledger: the run must not stay `running`)
+            await self._put_off(run_id, error)
+        finally:
+            self._driven.pop(run_id, None)
+
+    async def _drive(self, run_id: str, driven: _Driven) -> Over | None:
+        """One wake; None if the run is not to be driven here."""
+        parts, ledger = self._parts, self._parts.ledger
+        owner_id, at = ledger.owner_id, parts.clock.now()
+        await ledger.require_sound_chain(run_id)
+        run = await ledger.record(lambda: get_run(run_id))
+        planned = await load_plan(parts, run) if run is not None and run.finished_at is None else None
+        if run is not None and planned is not None and not await self._serves(run, planned):
+            return None
+        claimed: Claimed | None = await ledger.record(lambda: claim_run(run_id, owner_id, at))
+        if claimed is None or planned is None:
+            return None
+        self.hooks.changed(run_id)
+        run = claimed.run
+        stored = await load_calls(parts, run, planned)
+        tell = self._tell(run_id, len(stored.plan.steps))
+        taken = board_of(run, stored, read_steps(parts, stored.plan), self._tools.stepper.output, tell)
+        steps = self._steps(run, stored, taken)
+        drive = driven.drive = Drive(self._tools, taken, steps, owner_id, self._spawn, self.hooks.changed)
+        if self._closing:
+            drive.release()
+        over = await drive.drive()
+        if over is Over.LOST and ledger.owner_id != owner_id:
+            driven.again = True  # this process has lost its lease and works under another name now
+        return over
+
+    def _steps(self, run: RunRow, stored: Stored, taken: TakenUp) -> Steps:
+        settings, plan = self._parts.settings, stored.plan
+        scopes, claimed = frozenset(json.loads(run.scopes)), json.loads(run.claimed)
+        return Steps(
+            self._tools,
+            run.run_id,
+            stored.given_input,
+            Principal(run.tenant, run.subject, run.client, scopes, claimed),
+            taken.outputs,
+            parallel=min(plan.max_parallel or settings.max_parallel, settings.max_parallel),
+            most_items=settings.for_each,
+            budget=limits_of(plan.budget, plan.allow, self._parts.budgets.run),
+        )
+
+    def _tell(self, run_id: str, total: int) -> Callable[[int, Step, StepState], None]:
+        def tell(done: int, step: Step, state: StepState) -> None:
+            self.hooks.progress(run_id, done, total, f"{step.id}: {state}")
+
+        return tell
+
+    async def _serves(self, run: RunRow, planned: Planned) -> bool:
+        """True if every tool that the run still needs is here, by name; one that has changed fails its step."""
+        if all(self._has(step) for step in planned.plan.steps):
+            return True
+        stored = await load_calls(self._parts, run, planned)
+        taken = board_of(run, stored, frozenset(), self._tools.stepper.output, _no_step)
+        state = taken.board.scheduler.state
+        return all(self._has(step) for step in planned.plan.steps if state(step.index) not in ENDED)
+
+    def _has(self, step: Step) -> bool:
+        return self._parts.catalogue.get(step.tool) is not None
+
+    async def _put_off(self, run_id: str, error: Exception) -> None:
+        """Park a run that could not be driven, for longer each time; if not even that can be recorded, look later."""
+        log_fault(f"driving {run_id} ended", error)
+        faults = self._faults[run_id] = self._faults.get(run_id, 0) + 1
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(faults - 1, 10))
+        owner_id, at = self._parts.ledger.owner_id, self._parts.clock.now()
+        message = f"It could not be driven ({type(error).__name__}); it is tried again."
+        why = Parked(RunStatus.QUEUED.value, "unavailable", message, at + pause)
+        try:
+            if await self._parts.ledger.record(lambda: claim_run(run_id, owner_id, at)) is not None:
+                await self._parts.ledger.record(lambda: park(run_id, owner_id, why, at))
+            self.hooks.changed(run_id)
+        except LedgerError as failed:
+            log.warning("%s cannot be parked: %s", run_id, type(failed).__name__)
+            if not self._closing:
+                asyncio.get_running_loop().call_later(pause / MICROSECOND, self.wake, run_id)
