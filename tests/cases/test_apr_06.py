@@ -105,7 +105,7 @@ async def test_one_proposal_is_decided_once_and_a_decided_one_keeps_its_decision
         (asked,) = view["pending"]
         await decide(at.app, view, "x", "approve")
         for decision in ("reject", "approve"):
-            late = (await at.app.runtime.decide(asked["approval_id"], decision, decider=OPERATOR)).wire()
+            late: View = (await at.app.runtime.decide(asked["approval_id"], decision, decider=OPERATOR)).wire()
             assert late["error"]["code"] == "approval_invalid"
         assert (await becomes(ask, view["run_id"]))["status"] == "succeeded"
     assert shop.world.count("x") == 1

@@ -19,6 +19,7 @@ from tests.kit.chains import (
     ran,
     states,
     step,
+    told,
 )
 from tests.kit.workshop import Workshop
 
@@ -81,7 +82,7 @@ async def test_a_plan_with_a_step_that_its_principal_may_not_call_is_refused_as_
         if door == "run":
             refused = await ask("run", plan=document)
             assert refused["error"]["code"] == "plan_invalid"
-            found: list[View] = refused.get("errors") or refused["error"]["details"]["errors"]
+            found = told(refused)
         else:
             found = await problems(ask, document)
         assert [(one["step"], one["code"]) for one in found] == [("s", code)]
@@ -91,11 +92,11 @@ async def test_a_plan_with_a_step_that_its_principal_may_not_call_is_refused_as_
 @pytest.mark.promise("AUT-05")
 async def test_what_may_not_be_known_is_answered_as_what_does_not_exist(shop: Workshop) -> None:
     async with chained(shop, DENY, principals_local=READER) as (_, ask):
-        told: set[str] = set()
+        answers: set[str] = set()
         for name in ("more_hidden", "kit_purge", "no_suchtool", "scoped_write__undo", "tool_call"):
             (found,) = await problems(ask, plan(step("s", name, {"anything": 1})))
-            told.add(str(found).replace(name, "NAME"))
-        assert len(told) == 1, told
+            answers.add(str(found).replace(name, "NAME"))
+        assert len(answers) == 1, answers
 
 
 @pytest.mark.promise("AUT-05")
@@ -172,9 +173,9 @@ async def test_a_destructive_step_is_proposed_decided_and_recorded_as_a_direct_c
         assert at.world.count("r") == 2
         mine, theirs = await at.events(view["run_id"]), await at.events(direct["call_id"])
         for kind in ("proposed", "dispatched"):
-            (one,), (two,) = ([event for event in events if event["type"] == kind] for events in (mine, theirs))
-            assert {name: one.get(name) for name in SAME} == {name: two.get(name) for name in SAME}
-            assert one.get("route", "step") == "step"
+            (step_says,), (call_says,) = ([one for one in events if one["type"] == kind] for events in (mine, theirs))
+            assert {name: step_says.get(name) for name in SAME} == {name: call_says.get(name) for name in SAME}
+            assert step_says.get("route", "step") == "step"
         assert {event["type"] for event in theirs} - {"delivered"} <= {event["type"] for event in mine}
 
 

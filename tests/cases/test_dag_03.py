@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.chains import View, chained, planned, problems, ran, states, step
+from tests.kit.chains import View, chained, planned, problems, ran, states, step, told
 from tests.kit.chains import plan as document
 from tests.kit.workshop import Workshop
 
@@ -80,10 +80,10 @@ async def test_a_bad_graph_is_refused_by_name_before_anything_is_sent(
             refused = await ask("run", plan=document(*steps))
             assert refused["error"]["code"] == "plan_invalid"
             assert refused.get("run_id") is None
-            found = refused.get("errors") or refused["error"]["details"]["errors"]
+            found = told(refused)
         assert {one["code"] for one in found} <= codes
-        told = " ".join(f"{one['step']} {one['field']} {one['message']}" for one in found)
-        assert {name for name in names if name not in told} == set(), told
+        said = " ".join(f"{one['step']} {one['field']} {one['message']}" for one in found)
+        assert {name for name in names if name not in said} == set(), said
         nothing_happened(shop)
 
 

@@ -1,4 +1,4 @@
-"""DUR-01 within a plan: killed in the second of three steps, a server tells 'never sent' from 'unknown' on its return."""
+"""DUR-01 within a plan: of a server killed in the second of three steps, 'never sent' and 'unknown' are told apart."""
 
 from __future__ import annotations
 

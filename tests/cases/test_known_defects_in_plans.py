@@ -111,32 +111,44 @@ async def test_a_plan_can_give_a_step_less_time_and_never_more(shop: Workshop) -
 
 
 @pytest.mark.promise("CHAIN-SAFE")
-@pytest.mark.parametrize("wait", ["approval", "reconciliation", "another run", "a held tool"])
-async def test_a_run_that_waits_is_neither_failed_nor_over(shop: Workshop, wait: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "status"),
+    [
+        pytest.param(step("s", "kit_delete", {"ref": "x"}), "awaiting_approval", id="for approval"),
+        pytest.param(step("s", "kit_write_query", {"ref": "r"}), "awaiting_reconciliation", id="for reconciliation"),
+        pytest.param(step("s", "kit_write", {"ref": "slow"}), "running", id="for its tool"),
+    ],
+)
+async def test_a_run_that_waits_is_neither_failed_nor_over(shop: Workshop, first: View, status: str) -> None:
     shop.world.arm("r", drop="after")
     shop.world.arm("slow", hold="before")
-    document, status = {
-        "approval": (plan(step("s", "kit_delete", {"ref": "x"}), BEHIND), "awaiting_approval"),
-        "reconciliation": (plan(step("s", "kit_write_query", {"ref": "r"}), BEHIND), "awaiting_reconciliation"),
-        "another run": (plan(step("s", "kit_write_idem", {"ref": "r"}), BEHIND), "awaiting_reconciliation"),
-        "a held tool": (plan(step("s", "kit_write", {"ref": "slow"}), BEHIND), "running"),
-    }[wait]
     async with chained(shop) as (at, ask):
-        if wait == "another run":
-            first = await ran(ask, plan(step("own", "kit_write_query", {"ref": "r"})), "awaiting_reconciliation")
-        view = await ran(ask, document, status)
-        assert (view["finished_at"], view["started_at"] is None) == (None, False)
-        assert not {"failed", "not_run", "cancelled"} & set(states(view).values())
-        (listed,) = [one for one in (await ask("status"))["runs"] if one["run_id"] == view["run_id"]]
-        assert listed["status"] == status
-        if wait == "another run":
-            assert [one["call_id"] for one in view["unresolved"]] == [of(first, "own")["call_id"]]
-            at.world.arm("r", drop=None)
-            await ask("reconcile", run_id=first["run_id"])
-            assert (await becomes(ask, view["run_id"]))["status"] == "succeeded"
-            assert (await becomes(ask, first["run_id"]))["status"] == "succeeded"
-            assert at.world.count("r") == 2
+        view = await ran(ask, plan(first, BEHIND), status)
+        assert_waiting(view)
+        (listed,) = (await ask("status"))["runs"]
+        assert (listed["run_id"], listed["status"]) == (view["run_id"], status)
         at.world.release("slow")
+
+
+def assert_waiting(view: View) -> None:
+    assert (view["finished_at"], view["started_at"] is None) == (None, False)
+    assert not {"failed", "not_run", "cancelled"} & set(states(view).values())
+
+
+@pytest.mark.promise("CHAIN-SAFE")
+async def test_a_run_waits_for_the_unresolved_call_of_another_run_and_goes_on_by_itself(shop: Workshop) -> None:
+    shop.world.arm("r", drop="after")
+    async with chained(shop) as (at, ask):
+        first = await ran(ask, plan(step("own", "kit_write_query", {"ref": "r"})), "awaiting_reconciliation")
+        second = plan(step("s", "kit_write_idem", {"ref": "r"}), BEHIND)
+        view = await ran(ask, second, "awaiting_reconciliation")
+        assert_waiting(view)
+        assert [one["call_id"] for one in view["unresolved"]] == [of(first, "own")["call_id"]]
+        at.world.arm("r", drop=None)
+        await ask("reconcile", run_id=first["run_id"])
+        for run in (view, first):
+            assert (await becomes(ask, run["run_id"]))["status"] == "succeeded"
+        assert at.world.count("r") == 2
 
 
 SOURCE = '{"here": null, "text": "", "list": [], "deep": {"x": [1]}, "false": false, "zero": 0}'

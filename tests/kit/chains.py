@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,7 @@ MODULES: Final = 'modules = ["tests.kit.tools", "tests.kit.more_tools", "tests.k
 _LOOK_S: Final = 0.01
 
 View = dict[str, Any]
-Ask = Callable[..., Awaitable[View]]
+Ask = Callable[..., Coroutine[Any, Any, View]]
 
 
 @asynccontextmanager
@@ -35,9 +35,9 @@ async def chained(
         yield at, at.seat.ask
 
 
-def step(name: str, tool: str, args: View | None = None, /, *, after: Sequence[str] = (), **fields: Any) -> View:
+def step(name: str, tool: str, args: View | None = None, /, **fields: Any) -> View:
     """One step; `after` is its `depends_on`."""
-    depends = {"depends_on": list(after)} if after else {}
+    depends = {"depends_on": fields.pop("after")} if "after" in fields else {}
     return {"id": name, "tool": tool, "args": args or {}} | depends | fields
 
 
@@ -58,6 +58,11 @@ async def problems(ask: Ask, document: View) -> list[View]:
     view = await ask("plan", **document)
     assert view["error"]["code"] == "plan_invalid", view
     assert view.get("plan_id") is None
+    return told(view)
+
+
+def told(view: View) -> list[View]:
+    """What a refused plan is told to be wrong in."""
     found: list[View] = view["errors"]
     return found
 
@@ -129,16 +134,11 @@ class Interval(NamedTuple):
 
 def intervals(book: Book, *call_ids: str) -> list[Interval]:
     """From the dispatch to the settlement of each call, first dispatch first."""
-    found = [
-        Interval(
-            *(
-                book.rows("SELECT id FROM events WHERE call_id = ? AND type = ?", call_id, kind)[0]["id"]
-                for kind in ("dispatched", "settled")
-            ),
-            call_id,
-        )
-        for call_id in call_ids
-    ]
+    found: list[Interval] = []
+    for call_id in call_ids:
+        rows = book.rows("SELECT id, type FROM events WHERE call_id = ? ORDER BY id", call_id)
+        places = {row["type"]: row["id"] for row in rows}
+        found.append(Interval(places["dispatched"], places["settled"], call_id))
     return sorted(found)
 
 
