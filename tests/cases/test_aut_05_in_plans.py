@@ -173,7 +173,8 @@ async def test_a_destructive_step_is_proposed_decided_and_recorded_as_a_direct_c
         assert at.world.count("r") == 2
         mine, theirs = await at.events(view["run_id"]), await at.events(direct["call_id"])
         for kind in ("proposed", "dispatched"):
-            (step_says,), (call_says,) = ([one for one in events if one["type"] == kind] for events in (mine, theirs))
+            (step_says,) = (one for one in mine if one["type"] == kind)
+            (call_says,) = (one for one in theirs if one["type"] == kind)
             assert {name: step_says.get(name) for name in SAME} == {name: call_says.get(name) for name in SAME}
             assert step_says.get("route", "step") == "step"
         assert {event["type"] for event in theirs} - {"delivered"} <= {event["type"] for event in mine}

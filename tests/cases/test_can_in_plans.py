@@ -28,6 +28,7 @@ from tests.kit.chains import (
 )
 from tests.kit.clock import START, SetClock
 from tests.kit.lines import by_lines
+from tests.kit.served import view_of
 from tests.kit.web import web
 from tests.kit.workshop import Workshop
 
@@ -187,9 +188,7 @@ async def test_a_client_whose_connection_closes_stops_nothing_and_finds_its_run_
         async with there.client() as client:
 
             async def ask(tool: str, **arguments: Any) -> View:
-                found = (await client.call_tool(tool, arguments)).structured_content
-                assert isinstance(found, dict)
-                return found
+                return view_of(await client.call_tool(tool, arguments))
 
             again = await ask("run", plan=CHAIN, wait_s=LIMIT_S)
             assert (again["replayed"], again["status"]) == (True, "succeeded")

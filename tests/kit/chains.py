@@ -77,10 +77,12 @@ async def started(ask: Ask, document: View, **more: Any) -> View:
 async def until(ask: Ask, run_id: str, holds: Callable[[View], bool], limit_s: float = LIMIT_S) -> View:
     """Look at a run until something holds."""
     ends = asyncio.get_running_loop().time() + limit_s
-    while not holds(view := await ask("status", run_id=run_id, wait_s=0)):
+    while True:
+        view = await ask("status", run_id=run_id, wait_s=0)
+        if holds(view):
+            return view
         assert asyncio.get_running_loop().time() < ends, view
         await asyncio.sleep(_LOOK_S)
-    return view
 
 
 async def becomes(ask: Ask, run_id: str, *statuses: str, limit_s: float = LIMIT_S) -> View:
