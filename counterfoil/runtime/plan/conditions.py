@@ -9,7 +9,7 @@ from ...registry.vocabulary import JsonValue
 from .drafts import Draft
 from .flow import Fault, Known, Sources, spoken_kinds
 from .problems import Code
-from .references import UNSET
+from .references import UNSET, ReferenceSyntaxError
 from .repeating import whole_of
 from .values import ORDERS, MissingPathError, NotBooleanError, Scope, ask_when
 
@@ -28,7 +28,7 @@ def decided(draft: Draft, sources: Sources) -> bool | None:
         return None
     try:
         return ask_when(when, Scope(sources.input, "", lambda _: UNSET, lambda _: None))
-    except MissingPathError:
+    except (MissingPathError, ReferenceSyntaxError):  # told of already
         return None
     except NotBooleanError as error:
         draft.spot.add("when", Code.INVALID_ARGUMENTS, str(error))

@@ -217,14 +217,18 @@ def _retry(fields: Fields) -> RetryLimit | None:
 
 def _compensate(fields: Fields) -> Literal["default", "none"] | Undo | None:
     value = fields.table.get("compensate")
-    if value is None:
-        return None
-    if value == "default" or value == "none":  # noqa: PLR1714 (both type checkers follow this one)
-        return value
-    if not isinstance(value, dict):
-        fields.invalid("compensate", "'default', 'none' or {tool, args}")
-        return None
-    inner = Fields(fields.spot, value, "compensate")
+    match value:
+        case None | "default" | "none":
+            return value
+        case dict():
+            return _undo(fields, value)
+        case _:
+            fields.invalid("compensate", "'default', 'none' or {tool, args}")
+            return None
+
+
+def _undo(fields: Fields, table: JsonObject) -> Undo | None:
+    inner = Fields(fields.spot, table, "compensate")
     inner.only(("tool", "args"), {"arguments": "write 'args'"})
     tool = inner.text("tool", 200, "the name of a tool") if inner.need("tool", "the name of a tool") else None
     args = inner.object("args") or {}

@@ -10,7 +10,7 @@ from ...registry.vocabulary import JsonValue
 from .drafts import Draft
 from .flow import Fault, Item, Known, Sources, names_secret, spoken_kinds
 from .problems import Code
-from .references import UNSET, Reference, parse, whole
+from .references import UNSET, Reference, ReferenceSyntaxError, parse, whole
 from .shapes import ANYTHING, Shape, conjuncts, inside
 
 
@@ -64,8 +64,11 @@ def repeats(draft: Draft, sources: Sources, most: int) -> Repeats:
 
 
 def whole_of(template: JsonValue) -> Reference | None:
-    """The one reference that a template is, if it is one; for templates that were read without a problem."""
-    return whole(parse(template)) if isinstance(template, str) else None
+    """The one reference that a template is, if it is one and can be read."""
+    try:
+        return whole(parse(template)) if isinstance(template, str) else None
+    except ReferenceSyntaxError:
+        return None
 
 
 def _counted(draft: Draft, found: Repeats, most: int) -> Repeats:

@@ -186,10 +186,8 @@ class _Reading:
                 self.left -= len(group)
                 branches = [self.member(branch, part, depth - 1) for branch in group if self.left > 0]
                 said.append(_any_of(branches) if len(branches) == len(group) else _Said.NOTHING)
-        if _Said.NEVER in said:
-            return _Said.NEVER
-        if len(said) >= MOST_PARTS:
-            return _Said.NOTHING
+        if _Said.NEVER in said or len(said) >= MOST_PARTS:
+            return _Said.NEVER if _Said.NEVER in said else _Said.NOTHING
         found = [one for one in said if isinstance(one, dict | bool)]
         if found:
             return found[0] if len(found) == 1 else {"allOf": list(found)}

@@ -104,7 +104,9 @@ def _step(found: dict[str, Any], index: int) -> Step:
         timeout_s=found.get("timeout_s"),
         retry=None if retry is None else RetryLimit(**retry),
         on_failure=OnStepFailure(found.get("on_failure", OnStepFailure.FAIL)),
-        compensate=Undo(compensate["tool"], compensate["args"]) if isinstance(compensate, dict) else compensate,
+        compensate=compensate
+        if compensate in (None, "default", "none")
+        else Undo(compensate["tool"], compensate["args"]),
     )
 
 
