@@ -13,7 +13,7 @@ from .runs import calls_of, steps_of
 from .sealing import PayloadRow
 from .sql import Count, Fact, Sql, fetch, one
 from .states import CallState
-from .tables import approvals, budgets, calls, events, outbox, payloads, runs, steps
+from .tables import approvals, budgets, calls, events, outbox, payloads, runs
 
 
 class Counter(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a principal may ask about calls that are there: how they stand, stop them, see who decides, settle them.
+"""What a principal may ask about calls and runs: how they stand, stop them, see who decides, settle them.
 
 Every id is the caller's own or it does not exist: a foreign one and an unknown one get the same answer.
 """
@@ -18,14 +18,17 @@ from ..ledger.queries import (
     RECENT,
     UNDELIVERED,
     UNRESOLVED,
+    EventRow,
 )
 from ..ledger.redact import redact_text
+from ..ledger.run_reading import CALL_EVENTS
 from ..ledger.states import UNRESOLVED as UNRESOLVED_STATES
 from ..ledger.states import CallState
 from ..registry.principal import Principal
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from .answers import not_found, refusal_view, waits_for_ledger
 from .approvals import Approvals, Decider
+from .chain.doors import is_run, no_resolution
 from .clock import micros
 from .reconciling import RESOLUTIONS, Word
 from .refusal import RefusedError, refuse, refuse_arguments
@@ -34,6 +37,9 @@ from .views import ApprovalView, CallView, Next, PlainView, events_part
 
 if TYPE_CHECKING:
     from ..ledger.rows import CallRow
+    from ..registry.request import RunRequest
+    from .chain.doors import RunDoors
+    from .chain.views import PlanView, RunView
     from .following import Follower
     from .parts import Parts
     from .reconciling import Reconciler
@@ -52,6 +58,7 @@ class Desk:
         follower: Follower,
         reconciler: Reconciler,
         carry_on: Callable[[CallRow], None],
+        runs: RunDoors,
     ) -> None:
         self._approvals = Approvals(parts, viewer, follower, carry_on)
         self._desk = parts
@@ -59,6 +66,19 @@ class Desk:
         self._follower = follower
         self._settler = reconciler
         self._take_up = carry_on
+        self._runs = runs
+
+    async def plan(self, principal: Principal, document: JsonValue) -> PlanView:
+        """Check a plan and keep it; see `RunDoors.plan`."""
+        return await self._runs.plan(principal, document)
+
+    async def run(self, request: RunRequest) -> RunView | PlanView | PlainView:
+        """Begin a run, find it, or take it up, and wait for it; see `RunDoors.run`."""
+        return await self._runs.run(request)
+
+    async def runs(self, *, limit: int = 50) -> list[RunView | PlainView]:
+        """Every run of the ledger, the newest first, for the command line."""
+        return await self._runs.runs(limit)
 
     async def status(
         self,
@@ -69,18 +89,22 @@ class Desk:
         after_seq: int | None = None,
         offset: int | None = None,
         wait_s: float = 0,
-    ) -> CallView | PlainView:
-        """A call with its events; with `offset` a part of a truncated output; without an id everything that waits."""
+    ) -> CallView | RunView | PlainView:
+        """A call or run with its events; with `offset` a part of a call's output; without an id all that waits."""
         try:
             if call_id is None and run_id is None:
                 return await self._overview(principal)
+            if call_id is None and run_id is not None and is_run(run_id):
+                if offset is not None:
+                    raise refuse_arguments("/offset", "a call_id with it: outputs are paged by call", "a run_id")
+                return await self._runs.status(principal, run_id, after_seq=after_seq, wait_s=wait_s)
             row = await self._mine(principal, call_id or run_id or "")
             if wait_s and after_seq is None:
                 row = await self._follower.until_still(row.call_id, wait_s) or row
             await self._desk.ledger.require_sound_chain(row.run_id)
             if offset is not None:
                 return await self._page(row, offset)
-            found = await self._desk.ledger.reads.fetch(EVENTS, run_id=row.run_id, after_seq=after_seq or 0)
+            found = await self._events(row, after_seq or 0)
             view = await self._view(row)
             return replace_extra(view, events_part(found, EVENT_PAGE))
         except (RefusedError, LedgerError) as error:
@@ -88,9 +112,14 @@ class Desk:
 
     async def cancel(
         self, principal: Principal, *, call_id: str | None = None, run_id: str | None = None, reason: str | None = None
-    ) -> CallView | PlainView:
-        """Before T1 a call settles as cancelled; after it a flag is set, a read is stopped, a write goes to its end."""
+    ) -> CallView | RunView | PlainView:
+        """Before T1 a call settles as cancelled; after it a flag is set, a read is stopped, a write goes to its end.
+
+        A run starts nothing more; its answer lists the effects that stand.
+        """
         try:
+            if call_id is None and run_id is not None and is_run(run_id):
+                return await self._runs.cancel(principal, run_id, reason)
             row = await self._mine(principal, call_id or run_id or "")
             await self._desk.ledger.require_sound_chain(row.run_id)
             at, why = self._desk.clock.now(), redact_text(reason or "")
@@ -100,6 +129,7 @@ class Desk:
                 case = self._desk.cases.get(row.call_id)
                 if case is not None and row.is_read and case.running is not None:
                     case.running.stop_read()
+            await self._runs.let_go(done or row)
             return await self._view(done or row)
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
@@ -116,8 +146,13 @@ class Desk:
         wait_s: float = 0,
         wait_given: bool = False,
     ) -> ApprovalView | PlainView:
-        """How a proposal stands; see `Approvals.confirm`."""
-        del note, run_id  # nothing is decided here, and a run's proposals come with runs
+        """How a proposal stands, or the one that a run has; see `Approvals.confirm`."""
+        del note  # nothing is decided here
+        if approval_id is None and run_id is not None:
+            try:
+                approval_id = await self._runs.pending(principal, run_id)
+            except (RefusedError, LedgerError) as error:
+                return refusal_view(error)
         return await self._approvals.confirm(
             principal, approval_id=approval_id, decision=decision, digest=digest, wait_s=wait_s if wait_given else 0
         )
@@ -149,9 +184,14 @@ class Desk:
         then: str | None = None,
         expected_version: int | None = None,
         person: Decider | None = None,
-    ) -> CallView | PlainView:
+    ) -> CallView | RunView | PlainView:
         """Probe what can be probed; or take the word of a person, who is known only where `person` says so."""
         try:
+            if call_id is None and run_id is not None and is_run(run_id):
+                if resolution is not None:
+                    raise no_resolution()
+                known = person is not None
+                return await self._runs.reconcile(principal, run_id, expected_version=expected_version, is_person=known)
             row = await self._mine(principal, call_id or run_id or "", or_person=person is not None)
             await self._desk.ledger.require_sound_chain(row.run_id)
             if expected_version is not None and expected_version != row.revision:
@@ -192,7 +232,7 @@ class Desk:
         since = self._desk.clock.now() - micros(self._desk.settings.duplicate_window_s)
         lost = await reads.fetch(UNDELIVERED, **who, since=since)
         body: JsonObject = {
-            "runs": [],
+            "runs": await self._runs.recent(principal),
             "pending": [view.wire() for view in pending],
             "unresolved": [(await self._viewer.view(row)).wire() for row in unresolved],
             "calls": [brief(row) for row in recent],
@@ -200,6 +240,13 @@ class Desk:
             "server": {"ledger": health.state, "reason": health.reason, "wal_bytes": health.wal_bytes},
         }
         return PlainView(body)
+
+    async def _events(self, row: CallRow, after_seq: int) -> list[EventRow]:
+        """The events of a call alone, also where it shares the chain of its run."""
+        fetch = self._desk.ledger.reads.fetch
+        if not row.in_run:
+            return await fetch(EVENTS, run_id=row.run_id, after_seq=after_seq)
+        return await fetch(CALL_EVENTS, run_id=row.run_id, call_id=row.call_id, after_seq=after_seq)
 
     async def _page(self, row: CallRow, offset: int) -> CallView:
         if row.output_payload is None:
@@ -227,7 +274,10 @@ class Desk:
 
     async def _carried(self, row: CallRow) -> CallView:
         """The view of a call that was followed up; one that is sent again is waited for a little."""
-        if row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id:
+        if row.in_run:
+            await self._runs.let_go(row)
+            row = await self._follower.until_still(row.call_id, self._desk.settings.follow_up_wait_s) or row
+        elif row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id:
             self._take_up(row)
             row = await self._follower.until_still(row.call_id, self._desk.settings.follow_up_wait_s) or row
         return await self._view(row)

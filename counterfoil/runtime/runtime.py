@@ -30,6 +30,7 @@ from .answers import broken, closing, in_progress, raw_digest, repeated, unreada
 from .attempt import ON_THE_LOOP
 from .carrying import Carrier
 from .case import Case
+from .chain.doors import Around, RunDoors
 from .chain.steps import Tools
 from .chain.wakes import InProcess
 from .desk import Desk
@@ -78,7 +79,9 @@ class Runtime(Desk):
         self._unsound: set[str] = set()  # calls whose record is damaged: the sweep would take them up for ever
         self._receipts = Receipts(parts, self._tasks.spawn, self._carrier.keep)
         self._ticker: asyncio.Task[None] | None = None
-        super().__init__(parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on)
+        around = Around(self.driver, self._reconciler, self._tasks.spawn, lambda: self._closing, self._refusals)
+        runs = RunDoors(parts, around)
+        super().__init__(parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on, runs)
 
     async def start(self, *, sweeps: bool = True) -> None:
         """Take over what lost owners left, then keep sweeping. What they left is known as unknown when this returns.

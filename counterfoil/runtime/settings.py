@@ -27,6 +27,7 @@ class Settings:
     proposal_valid_s: float = 86_400
     execute_within_s: float = 900
     pending_max: int = 20
+    plan_steps: int = 5_000
     authority_s: float = 86_400
     argument_bytes: int = 1_000_000
     argument_depth: int = 64

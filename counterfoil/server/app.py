@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ..canonical import JsonValue
+from ..canonical import JsonObject, JsonValue
 from ..ledger.errors import LedgerLockedError
 from ..ledger.store import Ledger, LedgerSettings
 from ..registry.catalogue import Catalogue
@@ -22,14 +22,15 @@ from ..registry.limits import Breaker
 from ..registry.policy import Policy
 from ..registry.policy_rules import PolicyError, Rule
 from ..registry.principal import Principal
-from ..registry.request import CallRequest
+from ..registry.request import CallRequest, RunRequest
 from ..registry.vocabulary import Effect
 from ..runtime.capacity import Capacity
+from ..runtime.chain.views import PlanView, RunView
 from ..runtime.clock import MICROSECOND, Clock, RandomIds, SystemClock
 from ..runtime.parts import Parts
 from ..runtime.runtime import Runtime
 from ..runtime.settings import Pool, Settings
-from ..runtime.views import CallView
+from ..runtime.views import CallView, PlainView
 from ..tools.http.outbound import Outbound
 from .config import ConfigError, Configuration, load
 from .config.errors import KeyPath
@@ -97,6 +98,34 @@ class App(Tools):
         view = await self.runtime.call(request)
         await self.runtime.delivered(view.delivers, request.principal)
         return view
+
+    async def plan(self, document: JsonValue, *, principal: Principal | None = None) -> PlanView:
+        """Check a plan from Python and keep it; nothing runs. What is wrong with it is in `errors` of its wire form."""
+        return await self.runtime.plan(principal or self.local, document)
+
+    async def run(
+        self,
+        plan: str | JsonObject | None = None,
+        *,
+        run_id: str | None = None,
+        input: JsonObject | None = None,  # noqa: A002 (as the wire has it)
+        request_key: str | None = None,
+        principal: Principal | None = None,
+        wait_s: float | None = None,
+    ) -> RunView | PlanView | PlainView:
+        """Run a plan from Python, by its `plan_id` or as it is, or take up `run_id`; without `wait_s` to where it rests."""
+        return await self.runtime.run(
+            RunRequest(
+                principal=principal or self.local,
+                plan_id=plan if isinstance(plan, str) else None,
+                plan=None if isinstance(plan, str) else plan,
+                run_id=run_id,
+                input=input,
+                request_key=request_key,
+                wait_s=wait_s,
+                wait_given=wait_s is not None,
+            )
+        )
 
 
 def read_tools(config_path: Path | str, clock: Clock | None = None) -> Tools:
@@ -248,6 +277,7 @@ def settings_of(config: Configuration, *, serves: bool) -> Settings:
         proposal_valid_s=config.approvals.valid_s,
         execute_within_s=config.approvals.execute_within_s,
         pending_max=config.approvals.pending_max,
+        plan_steps=config.limits.plan_steps,
         authority_s=config.runs.authority_s,
         argument_bytes=config.limits.argument_bytes,
         argument_depth=config.limits.argument_depth,

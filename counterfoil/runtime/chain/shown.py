@@ -141,7 +141,9 @@ def _show_items(step: Step, items: Sequence[ItemShown]) -> StepShown:
     error = None
     if first is not None and first.error is not None:
         told = first.error
-        error = ErrorView(told.code, f"Item {first.n}: {told.message}", told.retryable, {**told.details, "item": first.n})
+        error = ErrorView(
+            told.code, f"Item {first.n}: {told.message}", told.retryable, {**told.details, "item": first.n}
+        )
     reason = f"{len(bad)} of {len(items)} items did not succeed." if bad else None
     outcome = first.outcome if first is not None and state in ENDED else None
     return StepShown(step, state, outcome, reason, error, None, tuple(items))

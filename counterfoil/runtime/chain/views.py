@@ -41,6 +41,30 @@ _PARKED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class PlanView:
+    """A plan that was checked: kept and named, or refused with `errors`."""
+
+    body: JsonObject
+    error: ErrorView | None = None
+    delivers: tuple[str, ...] = ()
+
+    @property
+    def is_error(self) -> bool:
+        """True if it was refused."""
+        return self.error is not None
+
+    @property
+    def plan_id(self) -> str | None:
+        """Its name; None for a refused one."""
+        name = self.body.get("plan_id")
+        return name if isinstance(name, str) else None
+
+    def wire(self) -> JsonObject:
+        """As the wire has it."""
+        return dict(self.body) if self.error is None else {**self.body, "error": self.error.wire()}
+
+
+@dataclass(frozen=True, slots=True)
 class RunView:
     """One run as its subject sees it. `error` is one of the request, never of the run: a failed run is no error."""
 
@@ -52,6 +76,12 @@ class RunView:
     def is_error(self) -> bool:
         """True exactly when `error` is set and its code is not `in_progress`."""
         return self.error is not None and self.error.code is not ErrorCode.IN_PROGRESS
+
+    @property
+    def run_id(self) -> str | None:
+        """Its name."""
+        name = self.body.get("run_id")
+        return name if isinstance(name, str) else None
 
     def wire(self) -> JsonObject:
         """As the wire has it."""
@@ -218,7 +248,8 @@ def deadline_of(run: RunRow, now: int) -> int | None:
 
 def next_of_run(run: RunRow, pending: Sequence[ApprovalRow], *, is_unresolved: bool) -> Next | None:
     """The next possible action in each status."""
-    look, message = {"run_id": run.run_id}, f" {run.message}" if run.message else ""
+    if run.finished_at is not None:
+        return _reconcile(run) if is_unresolved else _after_the_end(run)
     match run.status:
         case RunStatus.AWAITING_APPROVAL if pending:
             more = f" {len(pending)} proposals wait; see pending." if len(pending) > 1 else ""
@@ -227,17 +258,18 @@ def next_of_run(run: RunRow, pending: Sequence[ApprovalRow], *, is_unresolved: b
         case RunStatus.AWAITING_RECONCILIATION:
             return _reconcile(run)
         case RunStatus.QUEUED if run.reason is not None:
-            return _parked(run, f"{_PARKED.get(run.reason, run.reason)}{message}")
-        case RunStatus.SUCCEEDED | RunStatus.FAILED | RunStatus.CANCELLED | RunStatus.BUDGET_EXHAUSTED:
-            if is_unresolved:
-                return _reconcile(run)
-            if run.status in {RunStatus.SUCCEEDED, RunStatus.CANCELLED}:
-                return None
-            text = f"It has ended.{message} Its effects stand. Another execution needs another request_key."
-            return Next("status", {**look, "after_seq": 0}, text)
+            return _parked(run)
         case _:
             text = "The server goes on with it by itself; look again. Do not start it anew."
-            return Next("status", {**look, "wait_s": WAIT_S}, text)
+            return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, text)
+
+
+def _after_the_end(run: RunRow) -> Next | None:
+    if run.status in {RunStatus.SUCCEEDED, RunStatus.CANCELLED}:
+        return None
+    said = f" {run.message}" if run.message else ""
+    text = f"It has ended.{said} Its effects stand. Another execution needs another request_key."
+    return Next("status", {"run_id": run.run_id, "after_seq": 0}, text)
 
 
 def _reconcile(run: RunRow) -> Next:
@@ -249,7 +281,8 @@ def _reconcile(run: RunRow) -> Next:
     )
 
 
-def _parked(run: RunRow, why: str) -> Next:
+def _parked(run: RunRow) -> Next:
+    why = " ".join(filter(None, (_PARKED.get(run.reason or "", run.reason), run.message)))
     if run.due_at is not None:
         text = f"{why} It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
         return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, text)

@@ -1,0 +1,275 @@
+"""From a plan, or a request to run one, to what is stored: the plan under its principal, and one run for one key.
+
+A request key has one run, whatever its state. What is asked for again is found before anything is checked anew; what
+is new is checked under the tools, scopes and rules of now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ...canonical import canonical, sha256_hex
+from ...ledger.plans import get_plan, save_plan
+from ...ledger.redact import redact_text
+from ...ledger.run_rows import PlanRow, RunRow
+from ...ledger.runs import KeyTaken, create_run, find_by_key
+from ...registry.bounded import StrictJsonError, bounded_copy
+from ...registry.request import KEY_MAX
+from ...registry.vocabulary import ErrorCode, JsonObject, JsonValue
+from ..answers import not_found
+from ..clock import micros
+from ..plan.checking import CheckedPlan, PlanLimits, PlanRules, check_plan
+from ..plan.problems import PlanInvalidError
+from ..plan.stored import from_stored, to_document
+from ..refusal import RefusedError, refuse, refuse_arguments
+from ..views import WAIT_S, Next
+
+if TYPE_CHECKING:
+    from ...ledger.sealing import Kind, Sealed
+    from ...registry.principal import Principal
+    from ...registry.request import RunRequest
+    from ..parts import Parts
+    from ..plan.model import Plan
+
+FIRST: Final = 5
+NAMED: Final = 100
+"""How many stale steps a refusal names in its message, and in its details."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The run of a request; `replayed` where it was there already."""
+
+    run: RunRow
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a request comes to: a plan and an effective input by their digests, and the key of their one run."""
+
+    digest: str
+    input: JsonObject
+    key: str
+
+    @property
+    def input_digest(self) -> str:
+        """The digest of the effective input."""
+        return sha256_hex(canonical(self.input))
+
+    def is_of(self, run: RunRow) -> bool:
+        """True if this run is of the same plan and the same effective input."""
+        return (run.plan_digest, run.input_digest) == (self.digest, self.input_digest)
+
+
+class Beginner:
+    """Stores plans and makes runs."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def plan(self, principal: Principal, document: JsonValue) -> tuple[str, CheckedPlan]:
+        """Check a plan under the principal and the rules of now, and keep it.
+
+        Raises:
+            PlanInvalidError: everything that is wrong with it.
+            LedgerError: it could not be kept.
+        """
+        checked = await self._check(principal, document, None)
+        row, sealed = await self._plan_row(principal, checked)
+        await self._parts.ledger.record(lambda: save_plan(row, sealed))
+        return row.plan_id, checked
+
+    async def begin(self, request: RunRequest, is_unwanted: Callable[[], bool]) -> Begun | None:
+        """The run of a request for a new one; None if it became unwanted before anything was made.
+
+        Raises:
+            PlanInvalidError, RefusedError: nothing runs.
+            LedgerError: it cannot be told whether it was made; asked again, the same key finds it.
+        """
+        given = _object_of(request.input)
+        if request.request_key is not None and not 0 < len(request.request_key) <= KEY_MAX:
+            expected, got = f"1 to {KEY_MAX} characters", f"{len(request.request_key)} characters"
+            raise refuse_arguments("/request_key", expected, got)
+        if request.plan_id is not None:
+            return await self._of_stored(request, request.plan_id, given, is_unwanted)
+        return await self._of_inline(request, given, is_unwanted)
+
+    async def _of_stored(
+        self, request: RunRequest, plan_id: str, given: JsonObject, is_unwanted: Callable[[], bool]
+    ) -> Begun | None:
+        ledger, principal = self._parts.ledger, request.principal
+        row = await ledger.reads.look(lambda: get_plan(plan_id))
+        if row is None or (row.tenant, row.subject) != (principal.tenant, principal.subject):
+            raise not_found(plan_id)
+        plan = from_stored(json.loads(await ledger.open_payload(row.payload)))
+        wanted = _Wanted(row.digest, {**plan.input, **given}, request.request_key or plan_id)
+        there = await self._there(principal, wanted)
+        if there is not None:
+            return there
+        self._require_pins(plan)
+        await self._check(principal, to_document(plan), given)
+        return await self._create(request, wanted, row, None, plan.deadline_s, is_unwanted)
+
+    async def _of_inline(self, request: RunRequest, given: JsonObject, is_unwanted: Callable[[], bool]) -> Begun | None:
+        principal = request.principal
+        checked = await self._check(principal, request.plan, given)
+        wanted = _Wanted(checked.digest, checked.input, request.request_key or "")
+        if request.request_key is None:
+            wanted = _Wanted(
+                checked.digest, checked.input, sha256_hex(f"{checked.digest}\0{wanted.input_digest}".encode())
+            )
+        there = await self._there(principal, wanted)
+        if there is not None:
+            return there
+        row, sealed = await self._plan_row(principal, checked)
+        return await self._create(request, wanted, row, sealed, checked.plan.deadline_s, is_unwanted)
+
+    async def _there(self, principal: Principal, wanted: _Wanted) -> Begun | None:
+        """The run that has this key already."""
+        tenant, subject = principal.tenant, principal.subject
+        run = await self._parts.ledger.reads.look(lambda: find_by_key(tenant, subject, wanted.key))
+        return None if run is None else _same(run, wanted)
+
+    async def _create(
+        self,
+        request: RunRequest,
+        wanted: _Wanted,
+        plan: PlanRow,
+        document: Sealed | None,
+        deadline_s: float | None,
+        is_unwanted: Callable[[], bool],
+    ) -> Begun | None:
+        parts, principal = self._parts, request.principal
+        at, run_id = parts.clock.now(), parts.ids.new("run_")
+        given = await self._seal("input", run_id, principal.tenant, wanted.input)
+        run = RunRow(
+            run_id=run_id,
+            plan_id=plan.plan_id,
+            tenant=principal.tenant,
+            subject=principal.subject,
+            client=principal.client,
+            scopes=json.dumps(sorted(principal.scopes)),
+            claimed=parts.claims(principal),
+            goal=plan.goal,
+            plan_digest=wanted.digest,
+            input_digest=wanted.input_digest,
+            input_payload=given.payload_id,
+            request_key=wanted.key,
+            grant_expires_at=at + micros(parts.settings.authority_s),
+            created_at=at,
+            updated_at=at,
+            deadline_at=None if deadline_s is None else at + micros(deadline_s),
+        )
+        if is_unwanted():
+            return None
+        new_plan, sealed = (plan, [document, given]) if document is not None else (None, [given])
+        owner_id = parts.ledger.owner_id
+        made = await parts.ledger.record(lambda: create_run(run, new_plan, sealed, owner_id=owner_id))
+        return _same(made.run, wanted) if isinstance(made, KeyTaken) else Begun(made)
+
+    async def _check(self, principal: Principal, document: JsonValue, given: JsonObject | None) -> CheckedPlan:
+        """In a thread: thousands of steps take a while, and others must be answered meanwhile."""
+        parts, settings = self._parts, self._parts.settings
+        limits = PlanLimits(settings.plan_steps, settings.for_each, settings.max_parallel)
+        rules = PlanRules(parts.catalogue, parts.policy, parts.budgets, limits)
+        return await asyncio.to_thread(check_plan, document, principal, rules, given)
+
+    def _require_pins(self, plan: Plan) -> None:
+        """Raise where a tool is not what the plan has pinned any more."""
+        stale: list[JsonValue] = []
+        for step in plan.steps:
+            entry = self._parts.catalogue.get(step.tool, step.version)
+            if entry is None or entry.contract.schema_digest != step.schema_digest:
+                stale.append(step.id)
+        if stale:
+            named = ", ".join(map(str, stale[:FIRST])) + (f" and {len(stale) - FIRST} more" if stale[FIRST:] else "")
+            text = f"The tools of these steps are not those that the plan was checked against: {named}. "
+            raise refuse(ErrorCode.PLAN_STALE, f"{text}Nothing was run. Plan anew.", steps=stale[:NAMED])
+
+    async def _plan_row(self, principal: Principal, checked: CheckedPlan) -> tuple[PlanRow, Sealed]:
+        plan_id = self._parts.ids.new("plan_")
+        sealed = await self._seal("plan", plan_id, principal.tenant, checked.stored)
+        row = PlanRow(
+            plan_id=plan_id,
+            tenant=principal.tenant,
+            subject=principal.subject,
+            client=principal.client,
+            goal=redact_text(checked.plan.goal),
+            digest=checked.digest,
+            payload=sealed.payload_id,
+            steps=len(checked.plan.steps),
+            created_at=self._parts.clock.now(),
+        )
+        return row, sealed
+
+    async def _seal(self, kind: Kind, of: str, tenant: str, content: JsonObject) -> Sealed:
+        ledger = self._parts.ledger
+        payload_id = self._parts.ids.new("pay_")
+        sealed = ledger.seal(payload_id=payload_id, call_id=of, tenant=tenant, kind=kind, content=canonical(content))
+        await ledger.store_ahead(sealed)
+        return sealed
+
+
+def _same(run: RunRow, wanted: _Wanted) -> Begun:
+    """The run that a key has, if it is the one that was asked for.
+
+    Raises:
+        RefusedError: it is of another plan, or has another effective input.
+    """
+    if wanted.is_of(run):
+        return Begun(run, replayed=True)
+    what = "another input" if run.plan_digest == wanted.digest else "another plan"
+    raise refuse(
+        ErrorCode.KEY_CONFLICT,
+        f"The run {run.run_id} has this request_key, with {what}. Nothing was begun; another execution needs another "
+        "request_key.",
+        Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, "See the run that has this key."),
+        run_id=run.run_id,
+    )
+
+
+def _object_of(given: JsonValue) -> JsonObject:
+    """The input of a request as JSON of its own.
+
+    Raises:
+        RefusedError: it is no object, or no JSON.
+    """
+    try:
+        found = bounded_copy({} if given is None else given)
+    except StrictJsonError as error:
+        raise refuse_arguments(f"/input{error.path}", error.expected, error.got) from None
+    if not isinstance(found, dict):
+        raise refuse_arguments("/input", "an object, which is laid over the plan's input", type(found).__name__)
+    return found
+
+
+def not_now(request: RunRequest) -> RefusedError | None:
+    """The refusal of what this version does not do, or of a request that does not say what to run; None if it does."""
+    named = {
+        name: value
+        for name in ("plan_id", "plan", "name", "run_id", "fork_of")
+        if (value := getattr(request, name)) is not None
+    }
+    if "fork_of" in named or request.from_step is not None:
+        return refuse(ErrorCode.PLAN_INVALID, "Runs are not forked in this version. Plan what is left and run that.")
+    if len(named) != 1:
+        expected = "exactly one of plan_id, plan, name and run_id"
+        return refuse_arguments("", expected, " and ".join(named) or "none of them")
+    if "name" in named:
+        text = "There are no stored plans in this version. Give the plan itself, or the plan_id that plan has given."
+        return refuse(ErrorCode.NOT_FOUND, text)
+    if "run_id" in named and request.input is not None:
+        return refuse_arguments("/input", "a run_id alone: a run that is there has its input", "both")
+    return None
+
+
+def refusal_of_plan(error: PlanInvalidError) -> tuple[str, list[JsonValue]]:
+    """The message of an invalid plan, and its `errors`."""
+    said = str(error)
+    message = f"{said[0].upper()}{said[1:]}. Mend everything in errors and plan again."
+    return message, [problem.wire() for problem in error.problems]

@@ -1,0 +1,314 @@
+"""What a principal may ask about plans and runs: plan, run, look, cancel, settle what is unknown, see who decides.
+
+A run is driven by the server, whoever waits; a request only begins it, finds it or takes it up, and looks. Every id is
+the caller's own or it does not exist: a foreign one and an unknown one get the same answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ...ledger.errors import LedgerError
+from ...ledger.queries import EVENT_PAGE, EVENTS
+from ...ledger.redact import redact_text
+from ...ledger.run_reading import Glance, glance, pending_of
+from ...ledger.run_rows import RunRow
+from ...ledger.runs import NEWEST_RUNS, RECENT_RUNS, ask_cancel, ask_stop, take_up
+from ...registry.request import NOBODY_WAITS
+from ...registry.vocabulary import ErrorCode, JsonObject, JsonValue
+from ..answers import broken, closing, not_found, refusal_of, refusal_view
+from ..approvals import may_see
+from ..clock import micros, rfc3339
+from ..plan.problems import PlanInvalidError
+from ..refusal import RefusedError, refuse, refuse_arguments
+from ..tasks import log_fault
+from ..views import WAIT_S, ErrorView, Next, PlainView, events_part, how_to_decide
+from .beginning import Beginner, Begun, not_now, refusal_of_plan
+from .settling import Settler
+from .viewing import RunViewer, with_more
+from .views import PlanView, RunView, brief
+from .watching import RunFollower, Watch
+
+if TYPE_CHECKING:
+    from ...ledger.rows import CallRow
+    from ...registry.principal import Principal
+    from ...registry.request import RunRequest
+    from ..parts import Parts
+    from ..reconciling import Reconciler
+    from ..refusing import Refusals
+    from .wakes import InProcess
+
+RECENT_SHOWN: Final = 20
+CANCEL_WAIT_S: Final = 2.0
+"""How long a cancel waits for what ends at once, in seconds; what was sent is followed to its end after that."""
+RUN_PREFIX: Final = "run_"
+
+
+@dataclass
+class _Wish:
+    """A request for a run under way: what it has led to, and what must be settled first.
+
+    `stop` says that its client has cancelled it.
+    """
+
+    request: RunRequest
+    found: Begun | PlanView | PlainView | None = None
+    settling: asyncio.Task[None] | None = None
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the doors are handed of their process: its driver, its reconciler, its tasks, and whether it stops."""
+
+    driver: InProcess
+    reconciler: Reconciler
+    spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+    is_closing: Callable[[], bool]
+    refusals: Refusals
+
+
+class RunDoors:
+    """The doors for plans and runs of one process; see `Runtime`."""
+
+    def __init__(self, parts: Parts, around: Around) -> None:
+        self._parts = parts
+        self._driver = around.driver
+        self._spawn = around.spawn
+        self._is_closing = around.is_closing
+        self._refusals = around.refusals
+        self._watch = Watch()
+        around.driver.hooks.changed = self._watch.changed
+        around.driver.hooks.progress = self._watch.progressed
+        self._viewer = RunViewer(parts)
+        self._follower = RunFollower(parts, self._watch)
+        self._beginner = Beginner(parts)
+        self._settler = Settler(parts, around.reconciler, around.driver)
+
+    async def plan(self, principal: Principal, document: JsonValue) -> PlanView:
+        """Check a plan and keep it; nothing runs. Everything that is wrong with it is told at once."""
+        try:
+            plan_id, checked = await self._beginner.plan(principal, document)
+        except PlanInvalidError as error:
+            return self._invalid(principal, "plan", error)
+        except LedgerError as error:
+            refused = refusal_view(error)
+            return PlanView(refused.body, refused.error)
+        return PlanView({"plan_id": plan_id, **checked.wire()})
+
+    async def run(self, request: RunRequest) -> RunView | PlanView | PlainView:
+        """Begin a run, find the one with this key, or take one up; and wait for it.
+
+        A request that goes away leaves the run as it is; one that its client cancels stops it before its next effect.
+        """
+        wish = _Wish(request)
+        asking = self._spawn(self._ask_for(wish))
+        try:
+            await asyncio.shield(asking)
+            if not isinstance(wish.found, Begun):
+                return wish.found or refusal_view(closing())
+            await self._wait(wish, wish.found)
+            return await self._shown(wish.found)
+        except asyncio.CancelledError as error:
+            if NOBODY_WAITS not in error.args:
+                wish.stop = True
+                await asyncio.shield(self._spawn(self._stop(wish, asking)))
+            raise
+
+    async def _ask_for(self, wish: _Wish) -> None:
+        """The run of a request, or its refusal. It goes on when nobody waits: what was begun has a driver."""
+        request = wish.request
+        try:
+            refused = closing() if self._is_closing() else not_now(request)
+            if refused is not None:
+                raise refused
+            if request.run_id is not None:
+                wish.found = await self._take_up(wish, request.run_id)
+                return
+            begun = wish.found = await self._beginner.begin(request, lambda: wish.stop)
+            if begun is not None and not begun.replayed and not wish.stop:
+                self._driver.wake(begun.run.run_id)
+        except PlanInvalidError as error:
+            wish.found = self._invalid(request.principal, "run", error)
+        except RefusedError as error:
+            self._refusals.record(request.principal, "run", None, error.reason, self._parts.clock.now())
+            wish.found = refusal_view(error)
+        except LedgerError as error:
+            wish.found = refusal_view(error)
+        except Exception as error:  # noqa: BLE001 (where a request enters: a fault of ours must reach its caller)
+            log_fault("a request for a run ended", error)
+            wish.found = refusal_view(broken())
+
+    async def _stop(self, wish: _Wish, asking: asyncio.Task[None]) -> None:
+        """A client has cancelled its request: no further step with an effect, until the run is taken up."""
+        await asking
+        if not isinstance(wish.found, Begun):
+            return
+        run_id, by, at = wish.found.run.run_id, wish.request.principal.subject, self._parts.clock.now()
+        await self._parts.ledger.record(lambda: ask_stop(run_id, by, at))
+        self._driver.wake(run_id)
+
+    async def _take_up(self, wish: _Wish, run_id: str) -> Begun:
+        """Renew the grant of a run of the same subject, follow what is unresolved once, and have it go on."""
+        principal = wish.request.principal
+        run = await self._own(principal, run_id)
+        await self._parts.ledger.require_sound_chain(run_id)
+        if run.finished_at is not None:
+            return Begun(run)
+        at = self._parts.clock.now()
+        until, scopes = at + micros(self._parts.settings.authority_s), json.dumps(sorted(principal.scopes))
+        taken = await self._parts.ledger.record(
+            lambda: take_up(run_id, by=principal.subject, scopes=scopes, grant_expires_at=until, at=at)
+        )
+        wish.settling = self._spawn(self._settler.follow_all(run_id))
+        return Begun(taken or run)
+
+    async def _wait(self, wish: _Wish, begun: Begun) -> None:
+        request, run_id = wish.request, begun.run.run_id
+        left = await self._waited_for(wish.settling, request.wait_s)
+        is_new = request.run_id is None and not begun.replayed
+        known = Glance(begun.run, woken=True) if is_new else None
+        await self._follower.until_still(run_id, left, request.progress, known)
+
+    async def _waited_for(self, task: asyncio.Task[None] | None, wait_s: float | None) -> float | None:
+        """Wait for a task of ours, which goes on if that takes too long; how long may still be waited, in seconds."""
+        if task is None:
+            return wait_s
+        began = self._parts.clock.monotonic()
+        await asyncio.wait({task}, timeout=wait_s)
+        return None if wait_s is None else max(0.0, wait_s - (self._parts.clock.monotonic() - began))
+
+    async def _shown(self, begun: Begun) -> RunView:
+        """The answer of `run`. Where it cannot be read now, nobody may say that nothing was begun."""
+        run_id = begun.run.run_id
+        answer: JsonObject = {"replayed": begun.replayed, "error": None}
+        try:
+            return with_more(await self._viewer.view(run_id), answer)
+        except LedgerError as error:
+            text = f"The run is there and how it stands cannot be read now: {error}"
+            step = Next("status", {"run_id": run_id, "wait_s": WAIT_S}, "Look at it again. Do not start it anew.")
+            body: JsonObject = {"run_id": run_id, "plan_id": begun.run.plan_id, **answer, "next": step.wire()}
+            return RunView(body, ErrorView(ErrorCode.IN_PROGRESS, text, details={"run_id": run_id}))
+
+    async def status(
+        self, principal: Principal, run_id: str, *, after_seq: int | None, wait_s: float
+    ) -> RunView | PlainView:
+        """A run with its events after `after_seq`: waited for until there is one, or until nothing moves by itself.
+
+        Raises:
+            RefusedError: it is not this principal's, or not there.
+            LedgerError: it cannot be read, or its record is damaged.
+        """
+        await self._own(principal, run_id)
+        if wait_s and after_seq is not None:
+            await self._follower.until_after(run_id, after_seq, wait_s)
+        elif wait_s:
+            await self._follower.until_still(run_id, wait_s)
+        events = await self._parts.ledger.reads.fetch(EVENTS, run_id=run_id, after_seq=after_seq or 0)
+        return with_more(await self._viewer.view(run_id), events_part(events, EVENT_PAGE))
+
+    async def cancel(self, principal: Principal, run_id: str, reason: str | None) -> RunView:
+        """Let nothing further of a run start. The answer lists the effects that stand; none is undone. Raises as
+        `status`.
+        """  # noqa: D205 (one sentence)
+        await self._own(principal, run_id)
+        await self._parts.ledger.require_sound_chain(run_id)
+        at, by, why = self._parts.clock.now(), principal.subject, redact_text(reason or "")
+        await self._parts.ledger.record(lambda: ask_cancel(run_id, by, why, at))
+        self._driver.wake(run_id)
+        await self._follower.until_still(run_id, CANCEL_WAIT_S)
+        return await self._viewer.view(run_id, effects=True)
+
+    async def reconcile(
+        self, principal: Principal, run_id: str, *, expected_version: int | None, is_person: bool
+    ) -> RunView:
+        """Settle all of a run that can be settled; then it goes on, and is waited for a little. Raises as `status`."""
+        run = await self._own(principal, run_id, or_person=is_person)
+        await self._parts.ledger.require_sound_chain(run_id)
+        if expected_version is not None and expected_version != run.version:
+            text = f"The run is at version {run.version}, not {expected_version}. Look at it again."
+            raise refuse(ErrorCode.VERSION_CONFLICT, text)
+        settling = self._spawn(self._settler.follow_all(run_id))
+        left = await self._waited_for(settling, self._parts.settings.follow_up_wait_s)
+        await self._follower.until_still(run_id, left)
+        return await self._viewer.view(run_id)
+
+    async def pending(self, principal: Principal, run_id: str) -> str:
+        """The one undecided proposal of a run, for whoever may see it.
+
+        Raises:
+            RefusedError: there is none, or there are several, which are told; or no such run of this principal.
+        """
+        found = await self._parts.ledger.reads.look(lambda: pending_of(run_id))
+        found = [row for row in found if may_see(row, principal)]
+        if not found:
+            await self._own(principal, run_id)
+        if len(found) == 1:
+            return found[0].approval_id
+        told: list[JsonValue] = [
+            {
+                "approval_id": row.approval_id,
+                "step": row.step,
+                "tool": row.tool,
+                "expires_at": rfc3339(row.expires_at),
+                "how": how_to_decide(row),
+            }
+            for row in found
+        ]
+        raise refuse(
+            ErrorCode.INVALID_ARGUMENTS,
+            f"{len(found)} proposals of this run wait for a decision; name one by approval_id." if found
+            else "No proposal of this run waits for a decision.",
+            Next("status", {"run_id": run_id}, "See how the run stands."),
+            pending=told,
+        )  # fmt: skip
+
+    async def recent(self, principal: Principal) -> list[JsonValue]:
+        """One line about each of a principal's newest runs."""
+        who = {"tenant": principal.tenant, "subject": principal.subject}
+        return [brief(run) for run in await self._parts.ledger.reads.fetch(RECENT_RUNS, **who, most=RECENT_SHOWN)]
+
+    async def runs(self, limit: int) -> list[RunView | PlainView]:
+        """Every run of the ledger, the newest first, without outputs; a damaged one says so beside the others."""
+        found: list[RunView | PlainView] = []
+        for run in await self._parts.ledger.reads.fetch(NEWEST_RUNS, most=limit):
+            try:
+                found.append(await self._viewer.view(run.run_id, outputs=False))
+            except LedgerError as error:
+                found.append(PlainView(brief(run), refusal_of(error)))
+        return found
+
+    async def let_go(self, row: CallRow) -> None:
+        """Something happened to a call, perhaps of a run: whoever drives that goes on with it."""
+        await self._settler.let_go(row)
+
+    async def _own(self, principal: Principal, run_id: str, *, or_person: bool = False) -> RunRow:
+        found = await self._parts.ledger.reads.look(lambda: glance(run_id))
+        if found is None or not (or_person or _same_subject(found.run, principal)):
+            raise not_found(run_id)
+        return found.run
+
+    def _invalid(self, principal: Principal, door: str, error: PlanInvalidError) -> PlanView:
+        message, problems = refusal_of_plan(error)
+        reason = refuse(ErrorCode.PLAN_INVALID, message).reason
+        self._refusals.record(principal, door, None, reason, self._parts.clock.now())
+        body: JsonObject = {"errors": problems, "next": None}
+        return PlanView(body, ErrorView(ErrorCode.PLAN_INVALID, message))
+
+
+def _same_subject(row: RunRow | CallRow, other: Principal | RunRow) -> bool:
+    return (row.tenant, row.subject) == (other.tenant, other.subject)
+
+
+def is_run(name: str | None) -> bool:
+    """True for the id of a run; a direct call's chain has the call's own."""
+    return name is not None and name.startswith(RUN_PREFIX)
+
+
+def no_resolution() -> RefusedError:
+    """A person's word is about one call."""
+    return refuse_arguments("/resolution", "a call_id with it: a word is about one call", "a run_id")
