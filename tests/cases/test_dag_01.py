@@ -64,7 +64,8 @@ async def test_what_hangs_on_a_step_that_did_not_succeed_is_not_run_because_of_i
         await no_more_than(before)
         assert shop.book.rows("SELECT owner_id FROM runs") == [{"owner_id": None}]
         assert shop.book.rows("SELECT * FROM outbox") == []
-        assert await ask("status", run_id=run_id, wait_s=0) == view
+        again = await ask("status", run_id=run_id, wait_s=0)
+        assert [e["type"] for e in again["events"]] == [e["type"] for e in view["events"]]
     assert [at.world.count(ref) for ref in "abcd"] == [1, 0, 1, 0]
 
 
