@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, or_, select, text
 
 from ..canonical import JsonObject
 from .admission import owner_lives
 from .events import EventType
 from .rows import CallRow, get_call, touch
 from .run_rows import standing
-from .sql import Fact, Sql, one
+from .runs import PAGE
+from .sql import Fact, Sql, fetch, one
 from .states import CallState
-from .tables import calls
+from .tables import calls, owners, runs
 
 SELECT_AT: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields]).where(
@@ -24,6 +26,36 @@ SELECT_AT: Sql[CallRow] = Sql(
     ),
     CallRow,
 )
+
+
+class Stranded(NamedTuple):
+    """An unresolved step whose owner is gone, of a run that is not finished."""
+
+    call_id: str
+    run_id: str
+    tool: str
+    version: str
+
+
+STRANDED: Sql[Stranded] = Sql(
+    select(calls.c.call_id, calls.c.run_id, calls.c.tool, calls.c.version)
+    .select_from(calls.join(owners, owners.c.owner_id == calls.c.owner_id).join(runs, runs.c.run_id == calls.c.run_id))
+    .where(
+        text("calls.state != 'settled' AND calls.state != 'refused'"),
+        calls.c.state == "awaiting_reconciliation",
+        or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None)),
+        runs.c.finished_at.is_(None),
+        calls.c.call_id > bindparam("after", type_=calls.c.call_id.type),
+    )
+    .order_by(calls.c.call_id)
+    .limit(PAGE),
+    Stranded,
+)
+
+
+def list_stranded(after: str = "") -> Fact[list[Stranded]]:
+    """A page of the unresolved steps that whoever drives their run follows up once, in the order of their ids."""
+    return (yield from fetch(STRANDED, after=after))
 
 
 def calls_at(run_id: str, places: Iterable[tuple[str, int]]) -> Fact[list[CallRow | None]]:

@@ -225,7 +225,8 @@ def all_chunks(rows: Iterable[PayloadRow]) -> Fact[list[tuple[PayloadRow, list[t
     """
     found: list[tuple[PayloadRow, list[tuple[int, bytes]]]] = []
     for row in rows:
-        found.append((row, (yield from sealed_chunks(row, range(row.chunks)))))
+        chunks = yield from sealed_chunks(row, range(row.chunks))
+        found.append((row, chunks))
     return found
 
 

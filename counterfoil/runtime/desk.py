@@ -72,7 +72,7 @@ class Desk:
         """Check a plan and keep it; see `RunDoors.plan`."""
         return await self._runs.plan(principal, document)
 
-    async def run(self, request: RunRequest) -> RunView | PlanView | PlainView:
+    async def run(self, request: RunRequest) -> RunView:
         """Begin a run, find it, or take it up, and wait for it; see `RunDoors.run`."""
         return await self._runs.run(request)
 

@@ -30,7 +30,7 @@ from ..runtime.clock import MICROSECOND, Clock, RandomIds, SystemClock
 from ..runtime.parts import Parts
 from ..runtime.runtime import Runtime
 from ..runtime.settings import Pool, Settings
-from ..runtime.views import CallView, PlainView
+from ..runtime.views import CallView
 from ..tools.http.outbound import Outbound
 from .config import ConfigError, Configuration, load
 from .config.errors import KeyPath
@@ -112,8 +112,11 @@ class App(Tools):
         request_key: str | None = None,
         principal: Principal | None = None,
         wait_s: float | None = None,
-    ) -> RunView | PlanView | PlainView:
-        """Run a plan from Python, by its `plan_id` or as it is, or take up `run_id`; without `wait_s` to where it rests."""
+    ) -> RunView:
+        """Run a plan from Python, by its `plan_id` or as it is, or take up `run_id`.
+
+        Without `wait_s` the answer comes when it is finished, or nothing about it moves by itself.
+        """
         return await self.runtime.run(
             RunRequest(
                 principal=principal or self.local,

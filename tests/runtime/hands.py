@@ -168,6 +168,12 @@ async def look(ref: str, call: Call) -> dict[str, str]:
     return done
 
 
+@tool(effect="read", open_world=False)
+async def give(ref: str, call: Call) -> Any:
+    """Give anything."""
+    return await STAGE.play("give", ref, call)
+
+
 @tool(effect="write", rate="3/m", resources=["order:{ref}"])
 async def paced(ref: str, call: Call, n: int = 1) -> dict[str, str]:
     """Do it, not too often."""

@@ -90,7 +90,7 @@ class Arrivals:
             await self._withdraw(place, row)
         elif row.state == CallState.QUEUED:
             self._queued(place, row)
-        elif row.state != CallState.AWAITING_APPROVAL and await self._is_gone(row):
+        elif await self._is_stranded(row):
             self._flights.fly(place, self._steps.recover(self._step(place), place, row))
         else:
             (board.elsewhere if row.state == CallState.DISPATCHED else board.parked)[place] = row
@@ -202,9 +202,12 @@ class Arrivals:
         else:
             await self.stands(place, done)
 
-    async def _is_gone(self, row: CallRow) -> bool:
+    async def _is_stranded(self, row: CallRow) -> bool:
+        """True for what a process that is gone has sent, or parked where following it up once more may help."""
         owner_id = row.owner_id
-        if owner_id is None or owner_id == self._owner_id:
+        if row.state == CallState.AWAITING_APPROVAL or owner_id is None or owner_id == self._owner_id:
+            return False
+        if row.state != CallState.DISPATCHED and self._steps.is_for_a_person(row):
             return False
         return owner_id not in await self._ledger.record(lambda: living([owner_id]))
 

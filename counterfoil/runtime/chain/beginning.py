@@ -25,7 +25,7 @@ from ..clock import micros
 from ..plan.checking import CheckedPlan, PlanLimits, PlanRules, check_plan
 from ..plan.problems import PlanInvalidError
 from ..plan.stored import from_stored, to_document
-from ..refusal import RefusedError, refuse, refuse_arguments
+from ..refusal import refuse, refuse_arguments
 from ..views import WAIT_S, Next
 
 if TYPE_CHECKING:
@@ -248,24 +248,23 @@ def _object_of(given: JsonValue) -> JsonObject:
     return found
 
 
-def not_now(request: RunRequest) -> RefusedError | None:
-    """The refusal of what this version does not do, or of a request that does not say what to run; None if it does."""
-    named = {
-        name: value
-        for name in ("plan_id", "plan", "name", "run_id", "fork_of")
-        if (value := getattr(request, name)) is not None
-    }
+def require_known(request: RunRequest) -> None:
+    """Refuse what this version does not do, and a request that does not say what to run.
+
+    Raises:
+        RefusedError: nothing runs.
+    """
+    names = ("plan_id", "plan", "name", "run_id", "fork_of")
+    named = [name for name in names if getattr(request, name) is not None]
     if "fork_of" in named or request.from_step is not None:
-        return refuse(ErrorCode.PLAN_INVALID, "Runs are not forked in this version. Plan what is left and run that.")
+        raise refuse(ErrorCode.PLAN_INVALID, "Runs are not forked in this version. Plan what is left and run that.")
     if len(named) != 1:
-        expected = "exactly one of plan_id, plan, name and run_id"
-        return refuse_arguments("", expected, " and ".join(named) or "none of them")
+        raise refuse_arguments("", "exactly one of plan_id, plan, name, run_id", " and ".join(named) or "none of them")
     if "name" in named:
         text = "There are no stored plans in this version. Give the plan itself, or the plan_id that plan has given."
-        return refuse(ErrorCode.NOT_FOUND, text)
+        raise refuse(ErrorCode.NOT_FOUND, text)
     if "run_id" in named and request.input is not None:
-        return refuse_arguments("/input", "a run_id alone: a run that is there has its input", "both")
-    return None
+        raise refuse_arguments("/input", "a run_id alone: a run that is there has its input", "both")
 
 
 def refusal_of_plan(error: PlanInvalidError) -> tuple[str, list[JsonValue]]:

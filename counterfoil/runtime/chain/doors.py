@@ -27,7 +27,7 @@ from ..plan.problems import PlanInvalidError
 from ..refusal import RefusedError, refuse, refuse_arguments
 from ..tasks import log_fault
 from ..views import WAIT_S, ErrorView, Next, PlainView, events_part, how_to_decide
-from .beginning import Beginner, Begun, not_now, refusal_of_plan
+from .beginning import Beginner, Begun, refusal_of_plan, require_known
 from .settling import Settler
 from .viewing import RunViewer, with_more
 from .views import PlanView, RunView, brief
@@ -56,7 +56,7 @@ class _Wish:
     """
 
     request: RunRequest
-    found: Begun | PlanView | PlainView | None = None
+    found: Begun | RunView | None = None
     settling: asyncio.Task[None] | None = None
     stop: bool = False
 
@@ -94,13 +94,13 @@ class RunDoors:
         try:
             plan_id, checked = await self._beginner.plan(principal, document)
         except PlanInvalidError as error:
-            return self._invalid(principal, "plan", error)
+            return PlanView(*self._invalid(principal, "plan", error))
         except LedgerError as error:
             refused = refusal_view(error)
             return PlanView(refused.body, refused.error)
         return PlanView({"plan_id": plan_id, **checked.wire()})
 
-    async def run(self, request: RunRequest) -> RunView | PlanView | PlainView:
+    async def run(self, request: RunRequest) -> RunView:
         """Begin a run, find the one with this key, or take one up; and wait for it.
 
         A request that goes away leaves the run as it is; one that its client cancels stops it before its next effect.
@@ -110,7 +110,7 @@ class RunDoors:
         try:
             await asyncio.shield(asking)
             if not isinstance(wish.found, Begun):
-                return wish.found or refusal_view(closing())
+                return wish.found or _refused(closing())
             await self._wait(wish, wish.found)
             return await self._shown(wish.found)
         except asyncio.CancelledError as error:
@@ -123,9 +123,8 @@ class RunDoors:
         """The run of a request, or its refusal. It goes on when nobody waits: what was begun has a driver."""
         request = wish.request
         try:
-            refused = closing() if self._is_closing() else not_now(request)
-            if refused is not None:
-                raise refused
+            self._require_open()
+            require_known(request)
             if request.run_id is not None:
                 wish.found = await self._take_up(wish, request.run_id)
                 return
@@ -133,15 +132,19 @@ class RunDoors:
             if begun is not None and not begun.replayed and not wish.stop:
                 self._driver.wake(begun.run.run_id)
         except PlanInvalidError as error:
-            wish.found = self._invalid(request.principal, "run", error)
+            wish.found = RunView(*self._invalid(request.principal, "run", error))
         except RefusedError as error:
             self._refusals.record(request.principal, "run", None, error.reason, self._parts.clock.now())
-            wish.found = refusal_view(error)
+            wish.found = _refused(error)
         except LedgerError as error:
-            wish.found = refusal_view(error)
+            wish.found = _refused(error)
         except Exception as error:  # noqa: BLE001 (where a request enters: a fault of ours must reach its caller)
             log_fault("a request for a run ended", error)
-            wish.found = refusal_view(broken())
+            wish.found = _refused(broken())
+
+    def _require_open(self) -> None:
+        if self._is_closing():
+            raise closing()
 
     async def _stop(self, wish: _Wish, asking: asyncio.Task[None]) -> None:
         """A client has cancelled its request: no further step with an effect, until the run is taken up."""
@@ -292,12 +295,18 @@ class RunDoors:
             raise not_found(run_id)
         return found.run
 
-    def _invalid(self, principal: Principal, door: str, error: PlanInvalidError) -> PlanView:
+    def _invalid(self, principal: Principal, door: str, error: PlanInvalidError) -> tuple[JsonObject, ErrorView]:
+        """What is told of a plan that cannot run: body and error."""
         message, problems = refusal_of_plan(error)
         reason = refuse(ErrorCode.PLAN_INVALID, message).reason
         self._refusals.record(principal, door, None, reason, self._parts.clock.now())
-        body: JsonObject = {"errors": problems, "next": None}
-        return PlanView(body, ErrorView(ErrorCode.PLAN_INVALID, message))
+        return {"errors": problems, "next": None}, ErrorView(ErrorCode.PLAN_INVALID, message)
+
+
+def _refused(error: RefusedError | LedgerError) -> RunView:
+    """A request for a run that was refused."""
+    refused = refusal_view(error)
+    return RunView(refused.body, refused.error)
 
 
 def _same_subject(row: RunRow | CallRow, other: Principal | RunRow) -> bool:

@@ -163,7 +163,10 @@ class Drive:
         now = await self._ledger.record(lambda: rows_of(asked))
         for place, row in known:
             new = now.get(row.call_id)
-            if new is not None and (new.revision != row.revision or place in board.elsewhere):
+            if new is None:
+                continue
+            strange = new.state != CallState.AWAITING_APPROVAL and new.owner_id != self._owner_id
+            if strange or new.revision != row.revision:  # whose owner is another one, that may be gone by now
                 await arrivals.stands(place, new)
         for row in tuple(board.held.values()):
             if row.call_id not in now or not now[row.call_id].is_unresolved:

@@ -128,17 +128,12 @@ class Steps:
         return Moved(row.call_id) if mine is None else await self.resume(step, place, mine)
 
     async def recover(self, step: Step, place: Place, row: CallRow) -> Result:
-        """A call that was sent, or parked, by a process that is gone: its order of recovery is followed once.
-
-        What only a person can tell about stays as it is.
-        """
+        """A call that was sent, or parked, by a process that is gone: its order of recovery is followed once."""
         parts, at = self._tools.parts, self._tools.parts.clock.now()
         owner_id = parts.ledger.owner_id
         if row.state == CallState.DISPATCHED:
             taken = await parts.ledger.record(lambda: take_over(row.call_id, owner_id, at))
             mine = taken.row if taken is not None else None
-        elif self._is_for_a_person(row):
-            return Ended(row)
         else:
             mine = await parts.ledger.record(lambda: adopt(row.call_id, owner_id, at))
         if mine is None:
@@ -151,7 +146,8 @@ class Steps:
             return await self.resume(step, place, done)
         return Ended(done, await self._tools.stepper.output(done))
 
-    def _is_for_a_person(self, row: CallRow) -> bool:
+    def is_for_a_person(self, row: CallRow) -> bool:
+        """True if nothing but a person's word tells what became of a call: following it up again is in vain."""
         entry = self._tools.parts.catalogue.get(row.tool, row.version)
         return entry is None or entry.contract.recovery_class is RecoveryClass.PERSON
 

@@ -18,7 +18,7 @@ from ..views import Truncated
 from .folding import has_output
 from .shown import show_steps
 from .states import StepState
-from .views import RunView, body_of, budget_of, effects_of
+from .views import RunView, Told, body_of, effects_of
 
 if TYPE_CHECKING:
     from ...ledger.rows import CallRow
@@ -55,13 +55,10 @@ class RunViewer:
             raise DamagedChainError(run_id, 0, "the run's row is missing")
         plan = await self.plan_of(found.run.plan_id)
         steps = show_steps(plan, found)
-        body = body_of(plan, found, steps, self._parts.clock.now(), self._recovery)
-        body["budget"] = budget_of(plan, found, self._parts.budgets.run)
-        if outputs:
-            body["outputs"] = await self._outputs(found, steps)
-        if effects:
-            body["effects"] = effects_of(found)
-        return RunView(body)
+        shown = await self._outputs(found, steps) if outputs else None
+        told = Told(self._parts.clock.now(), self._parts.budgets.run, self._recovery)
+        view = RunView(body_of(plan, found, steps, shown, told))
+        return with_more(view, {"effects": effects_of(found)}) if effects else view
 
     async def plan_of(self, plan_id: str) -> Plan:
         """A plan as it was accepted.

@@ -88,9 +88,21 @@ class RunView:
         return dict(self.body) if self.error is None else {**self.body, "error": self.error.wire()}
 
 
-def body_of(plan: Plan, found: Snapshot, steps: Sequence[StepShown], now: int, recovery: RecoveryOf) -> JsonObject:
-    """The run view, apart from its outputs and its budget; what is `unresolved` says how each is settled."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a view needs beside the run: the time, the budget of every run, and how unknown outcomes are settled."""
+
+    now: int
+    ceiling: Budget | None
+    recovery: RecoveryOf
+
+
+def body_of(
+    plan: Plan, found: Snapshot, steps: Sequence[StepShown], outputs: JsonObject | None, told: Told
+) -> JsonObject:
+    """The run view; without `outputs` where these were not read."""
     run = found.run
+    given: JsonObject = {} if outputs is None else {"outputs": outputs}
     return {
         "run_id": run.run_id,
         "plan_id": run.plan_id,
@@ -98,16 +110,18 @@ def body_of(plan: Plan, found: Snapshot, steps: Sequence[StepShown], now: int, r
         "status": run.status,
         "reason": run.reason,
         "steps": [step.wire() for step in steps],
+        **given,
         "pending": [*pending_of(found)],
-        "unresolved": [*unresolved_of(found, recovery)],
+        "unresolved": [*unresolved_of(found, told.recovery)],
         "compensation": run.compensation,
         "compensations": [*compensations_of(plan, found)],
+        "budget": budget_of(plan, found, told.ceiling),
         "version": run.version,
         "seq": run.seq,
         "started_at": rfc3339(run.started_at),
         "updated_at": rfc3339(run.updated_at),
         "finished_at": rfc3339(run.finished_at),
-        "deadline": rfc3339(deadline_of(run, now)),
+        "deadline": rfc3339(deadline_of(run, told.now)),
         "cancel_requested_at": rfc3339(run.cancel_requested_at),
         "parent_run_id": run.parent_run_id,
         "trace_id": run.trace_id,

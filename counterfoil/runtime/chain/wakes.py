@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...ledger.errors import DamagedChainError, LedgerError
+from ...ledger.run_calls import list_stranded
 from ...ledger.run_rows import get_run
 from ...ledger.runs import Parked, claim_run, list_due_runs, list_orphan_runs, list_wakes, park
 from ...registry.principal import Principal
+from ...registry.vocabulary import RecoveryClass
 from ..clock import MICROSECOND
 from ..plan.spending import limits_of
 from ..tasks import log_fault
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("counterfoil.runtime")
 FIRST_PAUSE: Final = 5 * MICROSECOND
 LONGEST_PAUSE: Final = 300 * MICROSECOND
+KNOWN: Final = 1_000
+"""How many runs are remembered whose tools are not here, so that they are not loaded again and again."""
 
 
 class RunDriver(Protocol):
@@ -93,6 +97,7 @@ class InProcess:
         self._driven: dict[str, _Driven] = {}
         self._faults: dict[str, int] = {}
         self._unsound: set[str] = set()
+        self._foreign: dict[str, tuple[int, frozenset[str]]] = {}
         self._closing = False
 
     def wake(self, run_id: str) -> None:
@@ -119,11 +124,25 @@ class InProcess:
             page = await ledger.record(lambda after=after: list_wakes(owner_id, after))  # type: ignore[misc]  # bound in its turn
         found |= dict.fromkeys(await ledger.record(lambda: list_due_runs(at)))
         found |= dict.fromkeys(await ledger.record(list_orphan_runs))
+        found |= dict.fromkeys(await self._stranded())
         for run_id in found:
             self.wake(run_id)
         for driven in self._driven.values():
             if driven.drive is not None and driven.drive.board.elsewhere:
                 driven.drive.nudge()  # those who follow its calls elsewhere may be gone
+
+    async def _stranded(self) -> list[str]:
+        """Runs that wait for a step whose process is gone, where not only a person can tell what became of it."""
+        found: list[str] = []
+        page = await self._parts.ledger.record(list_stranded)
+        while page:
+            for step in page:
+                entry = self._parts.catalogue.get(step.tool, step.version)
+                if entry is not None and entry.contract.recovery_class is not RecoveryClass.PERSON:
+                    found.append(step.run_id)
+            after = page[-1].call_id
+            page = await self._parts.ledger.record(lambda after=after: list_stranded(after))  # type: ignore[misc]  # bound in its turn
+        return found
 
     def stop(self) -> None:
         """Leave every run to others; each is released at its driver's next look."""
@@ -155,6 +174,8 @@ class InProcess:
         owner_id, at = ledger.owner_id, parts.clock.now()
         await ledger.require_sound_chain(run_id)
         run = await ledger.record(lambda: get_run(run_id))
+        if run is not None and self._is_foreign(run):
+            return None
         planned = await load_plan(parts, run) if run is not None and run.finished_at is None else None
         if run is not None and planned is not None and not await self._serves(run, planned):
             return None
@@ -200,9 +221,19 @@ class InProcess:
         if all(self._has(step) for step in planned.plan.steps):
             return True
         stored = await load_calls(self._parts, run, planned)
-        taken = board_of(run, stored, frozenset(), self._tools.stepper.output, _no_step)
-        state = taken.board.scheduler.state
-        return all(self._has(step) for step in planned.plan.steps if state(step.index) not in ENDED)
+        state = board_of(run, stored, frozenset(), self._tools.stepper.output, _no_step).board.scheduler.state
+        left = [step for step in planned.plan.steps if state(step.index) not in ENDED]
+        missing = frozenset(step.tool for step in left if not self._has(step))
+        if missing:
+            if len(self._foreign) >= KNOWN:
+                self._foreign.clear()
+            self._foreign[run.run_id] = (run.version, missing)
+        return not missing
+
+    def _is_foreign(self, run: RunRow) -> bool:
+        """True if it was found to need tools that are still not here, and has not changed since."""
+        version, missing = self._foreign.get(run.run_id, (-1, frozenset[str]()))
+        return version == run.version and any(self._parts.catalogue.get(name) is None for name in missing)
 
     def _has(self, step: Step) -> bool:
         return self._parts.catalogue.get(step.tool) is not None

@@ -5,7 +5,7 @@ Names and edges are known by now. What is found of a step is the same wherever i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,14 +16,15 @@ from ...registry.principal import Principal
 from ...registry.vocabulary import Verdict
 from .arguing import Arguing, Fitting
 from .conditions import decided
-from .drafts import Draft, DraftPlan, Use
+from .drafts import Draft, DraftPlan
 from .facts import Facts, strictest_of
 from .fields import Spot
-from .flow import Fault, Item, Known, Sources, spoken_kinds
+from .flow import Item, Sources, spoken_kinds
 from .problems import Code
 from .repeating import Repeats, repeats
 from .resolving import check_allowed, check_narrowing
 from .undoing import Undoing
+from .uses import follow
 
 MOST_ITEMS: Final = 2_000
 """Known items of all `for_each` together that are looked at one by one; beyond them any item stands for each."""
@@ -46,7 +47,7 @@ class Stepwise:
 
     def check(self, draft: Draft, entry: Entry | None) -> Facts | None:
         """Tell what is wrong with a step; None where its tool is not known."""
-        self._follow(draft.spot, [use for use in draft.uses if use.reference.root != "item"], None)
+        follow(draft.spot, [use for use in draft.uses if use.reference.root != "item"], self.sources, None)
         self._place_items(draft)
         found = repeats(draft, self.sources, self.most_items)
         happens = decided(draft, self.sources)
@@ -72,15 +73,6 @@ class Stepwise:
                 )
                 draft.spot.add(use.field, Code.BAD_REFERENCE, told)
 
-    def _follow(self, spot: Spot, uses: Sequence[Use], item: Item | None) -> None:
-        for use in uses:
-            found = self.sources.look(use.reference, item)
-            if isinstance(found, Fault):
-                spot.add(use.field, Code.BAD_REFERENCE, "" if spot.problems.full else f"{use.field}: {found.why()}")
-            elif use.in_text and isinstance(found, Known) and found.value is None:
-                told = f'{use.field}: {use.reference.text} is null, which has no text; give it a default: ?? "none"'
-                spot.add(use.field, Code.BAD_REFERENCE, told)
-
     def _judged(self, draft: Draft, entry: Entry, found: Repeats) -> tuple[Decision, Decision]:
         """The mildest and the strictest that the step's calls can get together."""
         bounds = [self._bounds(draft, entry, item, spot) for item, spot in self._items(draft, found)]
@@ -99,7 +91,7 @@ class Stepwise:
     def _bounds(self, draft: Draft, entry: Entry, item: Item | None, spot: Spot) -> tuple[Decision, Decision]:
         if item is not None:
             own = [use for use in draft.uses if use.reference.root == "item" and use.field.startswith(("args", "if_"))]
-            self._follow(spot, own, item)
+            follow(spot, own, self.sources, item)
         version = self._if_version(draft, item, spot)
         partial = self.sources.filled(draft.args, item)
         fitting = self.arguing.check(spot, entry, partial, if_version=version)

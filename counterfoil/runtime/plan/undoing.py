@@ -12,6 +12,7 @@ from .model import OnPlanFailure, Undo
 from .problems import Code
 from .repeating import Repeats
 from .resolving import Tools, check_allowed
+from .uses import follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,16 @@ class Undoing:
             draft.spot.add("compensate", Code.NOT_COMPENSABLE, told)
 
     def _check_own(self, draft: Draft, undo: Undo, repeats: Repeats) -> None:
+        """Its references may also lead to the step itself, and to the item that is undone."""
+        once = draft.for_each is None
+        sources = self.sources if once else replace(self.sources, own=frozenset({draft.id, draft.save_as}))
+        follow(draft.spot, [use for use in draft.undo_uses if use.reference.root != "item"], sources, None)
+        if repeats.any_item is not None:
+            items = [use for use in draft.undo_uses if use.reference.root == "item"]
+            follow(draft.spot, items, sources, repeats.any_item)
         entry = self.tools.named(draft.spot, "compensate.tool", undo.tool)
         if entry is None:
             return
         check_allowed(draft.spot, "compensate.tool", entry.contract, self.plan.allow)
-        once = draft.for_each is None
-        sources = self.sources if once else replace(self.sources, own=frozenset({draft.id, draft.save_as}))
         partial = sources.filled(undo.args, repeats.any_item)
         self.arguing.check(draft.spot, entry, partial, "compensate.args")

@@ -1,15 +1,13 @@
-"""The references of a step: where each stands, and which texts cannot be read as references.
-
-What they lead to is checked elsewhere.
-"""
+"""The references of a step: where each stands, which texts cannot be read as one, and which can lead to nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ...registry.vocabulary import JsonValue
 from .drafts import Draft, Use
 from .fields import Spot
+from .flow import Fault, Item, Known, Sources
 from .model import Undo
 from .problems import Code
 from .references import Reference, ReferenceSyntaxError, parse
@@ -22,6 +20,17 @@ def find_uses(draft: Draft) -> None:
     draft.uses = [use for name, template in own for use in _uses(draft.spot, template, name)]
     if isinstance(draft.compensate, Undo):
         draft.undo_uses = list(_uses(draft.spot, draft.compensate.args, "compensate.args"))
+
+
+def follow(spot: Spot, uses: Iterable[Use], sources: Sources, item: Item | None) -> None:
+    """Tell of each reference that can lead to nothing, or to null inside a text."""
+    for use in uses:
+        found = sources.look(use.reference, item)
+        if isinstance(found, Fault):
+            spot.add(use.field, Code.BAD_REFERENCE, "" if spot.problems.full else f"{use.field}: {found.why()}")
+        elif use.in_text and isinstance(found, Known) and found.value is None:
+            told = f'{use.field}: {use.reference.text} is null, which has no text; give it a default: ?? "none"'
+            spot.add(use.field, Code.BAD_REFERENCE, told)
 
 
 def _uses(spot: Spot, template: JsonValue, field_name: str) -> Iterator[Use]:

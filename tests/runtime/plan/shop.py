@@ -75,7 +75,9 @@ def tool(
 
 
 CONTACT = record(["email"], email=STRING, name=STRING)
-ORDER = record(order_id=STRING, total=NUMBER, shipment_id=STRING, contacts=items(CONTACT), note={"type": ["string", "null"]})
+ORDER = record(
+    order_id=STRING, total=NUMBER, shipment_id=STRING, contacts=items(CONTACT), note={"type": ["string", "null"]}
+)
 GET = tool("orders_get", record(order_id=STRING), ORDER, gate={"scopes": ("orders:read",)})
 SHIPMENT = tool("shipments_get", record(shipment_id=STRING), record(late=BOOLEAN, days={"type": "integer"}))
 POLICY = tool("policy_find", record(topic=STRING), record(text=STRING))
@@ -140,6 +142,8 @@ def problems(document: JsonValue, under: PlanRules | None = None, who: Principal
     return []
 
 
-def told(document: JsonValue, under: PlanRules | None = None, who: Principal = ALICE) -> list[tuple[str | None, str, str]]:
+def told(
+    document: JsonValue, under: PlanRules | None = None, who: Principal = ALICE
+) -> list[tuple[str | None, str, str]]:
     """The same in short: step, field and code."""
     return [(one.step, one.field, one.code) for one in problems(document, under, who)]

@@ -19,7 +19,7 @@ def test_a_text_is_read_into_literals_and_references_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["${a-b_1.c-d[10][\"e.f\"]}", "${a}", "${a.$evidence.request_id}", "${a ?? {\"b\": [1]}}"])
+@pytest.mark.parametrize("text", ['${a-b_1.c-d[10]["e.f"]}', "${a}", "${a.$evidence.request_id}", '${a ?? {"b": [1]}}'])
 def test_a_string_can_be_one_whole_reference(text: str) -> None:
     assert whole(parse(text)) is not None
 
