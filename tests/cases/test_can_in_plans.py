@@ -21,6 +21,7 @@ from tests.kit.chains import (
     of,
     plan,
     ran,
+    settle,
     started,
     states,
     step,
@@ -71,7 +72,7 @@ async def test_a_cancelled_run_follows_its_write_to_its_end_starts_nothing_more_
 async def test_cancelling_a_run_revokes_what_it_proposes_and_an_unresolved_step_keeps_it_open(shop: Workshop) -> None:
     shop.world.arm("lost", drop="after")
     document = plan(step("lost", "kit_write", {"ref": "lost"}), step("asks", "kit_delete", {"ref": "asks"}))
-    async with chained(shop) as (_, ask):
+    async with chained(shop) as (at, ask):
         run_id = (await started(ask, document))["run_id"]
         view = await until(ask, run_id, lambda one: bool(one["pending"]) and bool(one["unresolved"]))
         await ask("cancel", run_id=run_id)
@@ -80,8 +81,7 @@ async def test_cancelling_a_run_revokes_what_it_proposes_and_an_unresolved_step_
         shown = await ask("confirm", approval_id=view["pending"][0]["approval_id"])
         assert shown["state"] == "revoked"
         call_id = of(view, "lost")["call_id"]
-        said = await shop.command("reconcile", call_id, "--resolution", "happened", "--evidence", "W has it")
-        assert said.code == 0, said.stderr
+        await settle(at.app, call_id, "happened")
         assert (await becomes(ask, run_id))["status"] == "cancelled"
     assert [shop.world.count(ref) for ref in ("lost", "asks")] == [1, 0]
 

@@ -18,6 +18,7 @@ from tests.kit.chains import (
     of,
     plan,
     ran,
+    settle,
     started,
     states,
     step,
@@ -161,11 +162,8 @@ async def test_behind_an_unresolved_edit_only_edits_of_that_file_wait_and_they_g
         }  # fmt: skip
         assert states(view)["same"] in {"waiting", "ready"}
         assert (written(shop, "f"), written(shop, "g")) == ("l", "ob")
-        said = await shop.command(
-            "reconcile", of(view, "lost")["call_id"], "--resolution", "happened", "--evidence", "the letter is there"
-        )
-        assert said.code == 0, said.stderr
-        done = await becomes(at.seat.ask, view["run_id"])
+        assert (await settle(at.app, of(view, "lost")["call_id"], "happened"))["outcome"] == "success"
+        done = await becomes(ask, view["run_id"])
         assert (done["status"], written(shop, "f")) == ("succeeded", "ls")
 
 

@@ -18,6 +18,7 @@ from tests.kit.chains import (
     plan,
     planned,
     ran,
+    settle,
     started,
     states,
     step,
@@ -57,9 +58,8 @@ async def test_a_step_whose_far_side_drops_its_reply_is_unresolved_is_not_sent_a
         assert [one["call_id"] for one in still["unresolved"]] == [lost["call_id"]]
         assert at.world.marks("far") == history == ["asked"]
         assert at.world.count("far") == effects
-        word = ("happened",) if effects else ("not_happened", "--then", "retry")
-        said = await shop.command("reconcile", lost["call_id"], "--resolution", *word, "--evidence", "looked into W")
-        assert said.code in {0, 3}, said.stderr
+        word = ("happened",) if effects else ("not_happened", "retry")
+        assert (await settle(at.app, lost["call_id"], *word)).get("error") is None
         done = await becomes(ask, view["run_id"])
         assert (done["status"], done["unresolved"]) == ("succeeded", [])
     assert [shop.world.count(ref) for ref in ("far", "behind", "beside")] == [1, 1, 1]
@@ -68,13 +68,13 @@ async def test_a_step_whose_far_side_drops_its_reply_is_unresolved_is_not_sent_a
 @pytest.mark.promise("DUP-01")
 async def test_a_person_who_says_that_it_did_not_happen_and_shall_not_fails_the_step(shop: Workshop) -> None:
     shop.world.arm("far", dies="before")
-    async with chained(shop) as (_, ask):
+    async with chained(shop) as (at, ask):
         view = await ran(ask, plan(step("far", "kit_far_write", {"ref": "far"}), BEHIND), "awaiting_reconciliation")
         call_id = of(view, "far")["call_id"]
-        said = await shop.command(
-            "reconcile", call_id, "--resolution", "not_happened", "--then", "fail", "--evidence", "W is empty"
-        )
-        assert said.code in {0, 1}, said.stderr
+        early = await settle(at.app, call_id, "not_happened", "fail")
+        assert early["error"]["code"] == "in_progress", "its owner lives, and it has no time to settle in"
+    async with chained(shop) as (at, ask):
+        assert (await settle(at.app, call_id, "not_happened", "fail"))["state"] == "settled"
         done = await becomes(ask, view["run_id"])
     assert (done["status"], states(done)) == ("failed", {"far": "failed", "behind": "not_run"})
     assert [shop.world.count(ref) for ref in ("far", "behind")] == [0, 0]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.chains import View, becomes, chained, following, of, plan, ran, started, states, step, until
+from tests.kit.chains import View, becomes, chained, following, of, plan, ran, settle, started, states, step, until
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -91,9 +91,7 @@ async def test_a_write_that_takes_too_long_is_unresolved_and_not_failed(shop: Wo
         assert (view["finished_at"], states(view)) == (None, {"s": "awaiting_reconciliation", "behind": "waiting"})
         assert [one["step"] for one in view["unresolved"]] == ["s"]
         at.world.release("r")
-        word = ("--resolution", "happened", "--evidence", "W has it")
-        said = await shop.command("reconcile", of(view, "s")["call_id"], *word)
-        assert said.code == 0, said.stderr
+        await settle(at.app, of(view, "s")["call_id"], "happened")
         assert (await becomes(ask, view["run_id"]))["status"] == "succeeded"
         assert (at.world.count("r"), at.world.count("behind")) == (1, 1)
 

@@ -116,6 +116,14 @@ async def decide(app: App, view: View, name: str, decision: str) -> View:
     return said
 
 
+async def settle(app: App, call_id: str, resolution: str, then: str | None = None) -> View:
+    """What `counterfoil reconcile` does with a person's word about a call."""
+    view = await app.runtime.reconcile(
+        app.local, call_id=call_id, resolution=resolution, then=then, evidence="looked into W", person=OPERATOR
+    )
+    return view.wire()
+
+
 async def following(ask: Ask, run_id: str, after_seq: int = 0) -> list[View]:
     """Every event of a run after one of them, page by page."""
     found: list[View] = []

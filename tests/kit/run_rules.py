@@ -48,6 +48,8 @@ def check_run_view(view: Mapping[str, Any]) -> None:
         assert view["reason"] is None or view["reason"] in REASONS, view
     for name in ("started_at", "updated_at", "finished_at", "deadline", "cancel_requested_at"):
         assert view[name] is None or _in_utc(view[name]), (name, view[name])
+    if view.get("events") and not view["more"]:
+        assert view["events"][-1]["seq"] >= view["seq"], "what a view shows, its events tell"
     states = {step["id"]: step["state"] for step in view["steps"]}
     assert len(states) == len(view["steps"]), view
     for step in view["steps"]:
