@@ -1,4 +1,4 @@
-"""The doors `plan` and `run`: what is kept, what one key has one run of, who may, and what a request does to its run."""
+"""The doors `plan` and `run`: what is kept, one run for one key, who may, and what a request does to its run."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ _WAITING: Final = frozenset(
     {"awaiting_approval", "queued", "dispatched", "awaiting_external", "awaiting_reconciliation"}
 )
 _DONE: Final = frozenset({"success", "no_result"})
+FINISHED: Final = frozenset({"succeeded", "failed", "cancelled", "budget_exhausted"})
+_PARKED: Final = frozenset({"awaiting_approval", "awaiting_reconciliation", "awaiting_external"})
 
 
 def part(view: View, name: str) -> View:
@@ -24,6 +26,12 @@ def part(view: View, name: str) -> View:
 def parts(view: View, name: str) -> Sequence[View]:
     """A member that is a list of objects; an absent one is empty."""
     found: Sequence[View] | None = view.get(name)
+    return found or []
+
+
+def values(view: View, name: str) -> Sequence[Any]:
+    """A member that is a list of anything; an absent one is empty."""
+    found: Sequence[Any] | None = view.get(name)
     return found or []
 
 
@@ -42,3 +50,35 @@ def exit_of_reconcile(view: View, *, refused: bool) -> Exit:
     if refused:
         return Exit.NO
     return Exit.WAITING if view.get("state") in _WAITING else Exit.DONE
+
+
+def exit_of_plan(view: View) -> Exit:
+    """Of a plan: valid or not."""
+    return Exit.NO if view.get("error") else Exit.DONE
+
+
+def exit_of_run(view: View, *, refused: bool) -> Exit:
+    """Of a run: done once it succeeded; it goes on or waits; or it ended otherwise, or was refused."""
+    if refused:
+        return Exit.NO
+    if view.get("status") not in FINISHED:
+        return Exit.WAITING
+    return Exit.DONE if view.get("status") == "succeeded" else Exit.NO
+
+
+def exit_of_run_reconcile(view: View, *, refused: bool) -> Exit:
+    """Of a reconcile of a run: done once the run has ended and nothing of it is unknown, however it ended."""
+    if refused:
+        return Exit.NO
+    return Exit.DONE if view.get("status") in FINISHED and not parts(view, "unresolved") else Exit.WAITING
+
+
+def is_run(view: View) -> bool:
+    """Whether this shows a run, and no call."""
+    return "status" in view and "steps" in view
+
+
+def is_still(view: View) -> bool:
+    """Whether nothing about this run moves before somebody does something, or a stated time has come."""
+    status = view.get("status")
+    return status in FINISHED or status in _PARKED or (status == "queued" and view.get("reason") is not None)

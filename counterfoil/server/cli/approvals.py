@@ -32,6 +32,10 @@ _AFTER: Final = {
     "approve": "Approved. A running server sends it now; without one, repeat the call or start `counterfoil serve`.",
     "reject": "Rejected. It will not be sent.",
 }
+_AFTER_STEP: Final = {
+    "approve": "Approved. A running server goes on with its run now; without one, take it up with the command above.",
+    "reject": "Rejected. It will not be sent; a running server ends its run, or the command above does.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,8 @@ def decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
     via = _person_or_automation(screen, shown, decision)
     digest = str(shown.wire["digest"] if via == "cli" else decision.digest)
     after = with_app(invocation, lambda app: _record(app, shown.wire["approval_id"], decision, digest, via))
-    screen.answer(after.wire, after.panel, [*following.commands_of_approval(after.wire), _AFTER[decision.decision]])
+    said = (_AFTER_STEP if after.wire.get("run_id") else _AFTER)[decision.decision]
+    screen.answer(after.wire, after.panel, [*following.commands_of_approval(after.wire), said])
     return Exit.DONE
 
 

@@ -19,12 +19,14 @@ from rich.text import Text
 from ...registry.request import KEY_MAX, CallRequest
 from ...runtime.approvals import Decider
 from . import following, render
-from .answer import exit_of_call, exit_of_reconcile, part, parts
+from .answer import exit_of_call, exit_of_reconcile, exit_of_run, exit_of_run_reconcile, is_run, part, parts
 from .arguments import parse_json
-from .doors import account, with_app
+from .doors import account, now, with_app
 from .exits import Exit, usage
 from .invocation import Invocation
 from .ports import App, View
+from .run_events import timeline
+from .run_page import run_page, runs_table
 from .screen import Screen
 
 RUN_PREFIX = "run_"
@@ -123,6 +125,8 @@ def status(invocation: Invocation, call_id: str | None, wait_s: float) -> int:
         wire = await _shown(app, invocation, view, partial(_one, asked=call_id) if call_id else _open)
         if view.is_error:
             return Exit.NO
+        if is_run(wire):
+            return exit_of_run(wire, refused=False)
         return exit_of_call(wire) if call_id else Exit.DONE
 
     return with_app(invocation, use)
@@ -145,8 +149,9 @@ def reconcile(invocation: Invocation, call_id: str, word: Word) -> int:
             then=word.then,
             person=Decider(account(), "same_user", "cli") if word.resolution else None,
         )
-        wire = await _shown(app, invocation, view, partial(render.call_panel, asked=call_id))
-        return exit_of_reconcile(wire, refused=view.is_error)
+        wire = await _shown(app, invocation, view, partial(_one, asked=call_id))
+        settled = exit_of_run_reconcile if is_run(wire) else exit_of_reconcile
+        return settled(wire, refused=view.is_error)
 
     return with_app(invocation, use)
 
@@ -156,13 +161,14 @@ async def _shown(
 ) -> Mapping[str, Any]:
     """Print a view; only then do the calls whose end it shows count as delivered."""
     wire = view.wire()
-    Screen.of(invocation).answer(wire, draw(wire), following.commands_of_call(wire))
+    commands = following.commands_of_run(wire) if is_run(wire) else following.commands_of_call(wire)
+    Screen.of(invocation).answer(wire, draw(wire), commands)
     if view.delivers:
         await app.runtime.delivered(view.delivers, app.local)
     return wire
 
 
-def _named(identity: str | None) -> dict[str, str | None]:
+def _named(identity: str | None) -> dict[str, Any]:
     if identity and identity.startswith(RUN_PREFIX):
         return {"call_id": None, "run_id": identity}
     return {"call_id": identity, "run_id": None}
@@ -174,9 +180,13 @@ def _refuse_approvals(identity: str | None) -> None:
 
 
 def _one(view: Mapping[str, Any], asked: str) -> RenderableType:
-    shown: list[RenderableType] = [render.call_panel(view, asked)]
-    if events := parts(view, "events"):
-        shown.append(render.timeline(events))
+    events = parts(view, "events")
+    if is_run(view):
+        shown: list[RenderableType] = [run_page(view, now())]
+        shown += [timeline(events, view.get("started_at"))] if events else []
+    else:
+        shown = [render.call_panel(view, asked)]
+        shown += [render.timeline(events)] if events else []
     if view.get("more"):
         shown.append(Text("There are more events than shown.", style="dim"))
     return Group(*shown)
@@ -190,5 +200,7 @@ def _open(view: Mapping[str, Any]) -> RenderableType:
         render.approvals_list(parts(view, "pending")),
         Text("\nUnresolved calls", style="bold"),
         *(unresolved or [Text("None: the outcome of every call is known.")]),
+        Text("\nRuns", style="bold"),
+        runs_table(parts(view, "runs"), now()),
         Text(f"\nLedger: {server.get('ledger')} {server.get('reason') or ''}".rstrip(), style="dim"),
     )

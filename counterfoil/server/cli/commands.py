@@ -15,6 +15,7 @@ from . import (
     approvals,
     benching,
     calls,
+    chains,
     checks,
     examination,
     initialise,
@@ -28,14 +29,8 @@ from .calls import Resolution, Then
 from .clients import ALL, CLIENTS, Transport
 from .exits import Exit, usage
 from .invocation import Invocation
-
-EVERYWHERE = "Every command takes --config F (default: counterfoil.toml here or in a folder above) and --json."
-
-
-def example(line: str) -> str:
-    """What stands below each command's options: a line to try, and what all commands take."""
-    return f"Example: {line}\n\n{EVERYWHERE}"
-
+from .run_commands import runs_app
+from .wording import EVERYWHERE, Wait, example
 
 app = typer.Typer(
     name="counterfoil",
@@ -50,11 +45,12 @@ approvals_app = typer.Typer(no_args_is_help=True, help="What waits for a person'
 policy_app = typer.Typer(no_args_is_help=True, help="What is allowed, and why.", epilog=EVERYWHERE)
 ledger_app = typer.Typer(no_args_is_help=True, help="What was done.", epilog=EVERYWHERE)
 app.add_typer(tools_app, name="tools")
+app.add_typer(runs_app, name="runs")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(policy_app, name="policy")
 
-CallId = Annotated[str, typer.Argument(metavar="ID", help="A call, such as call_...")]
+AnyId = Annotated[str, typer.Argument(metavar="ID", help="A call or a run, such as call_... or run_...")]
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="An approval, such as apr_...")]
 Digest = Annotated[str | None, typer.Option(metavar="D", help="The digest that is decided; another one is refused.")]
 ClientName = Annotated[
@@ -157,27 +153,58 @@ def call(
     arguments: Annotated[str, typer.Argument(metavar="[JSON|-]", help="A JSON object; - reads it from stdin.")] = "{}",
     *,
     key: Annotated[str | None, typer.Option(metavar="K", help="Idempotency key: one key, one effect.")] = None,
-    wait: Annotated[float | None, typer.Option(metavar="S", min=0, help="Wait at most this many seconds.")] = None,
+    wait: Wait = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be decided; do nothing.")] = False,
 ) -> int:
     """Call a tool, through the gate."""
     return calls.call(context.obj, name, arguments, calls.CallOptions(key, wait, dry_run))
 
 
+@app.command(epilog=example("counterfoil plan plan.json"))
+def plan(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="FILE|-", help="A plan in JSON: a file, - for stdin, or the JSON.")],
+) -> int:
+    """Check a plan and show what it would do and need; nothing runs."""
+    return chains.plan(context.obj, source)
+
+
+@app.command("run", epilog=example("""counterfoil run plan.json --input '{"order_id": "ord_1"}'"""))
+def run_plan(
+    context: typer.Context,
+    source: Annotated[
+        str | None, typer.Argument(metavar="FILE|-", help="A plan in JSON: a file, - for stdin, or the JSON.")
+    ] = None,
+    *,
+    plan_id: Annotated[str | None, typer.Option(metavar="ID", help="A plan that `plan` has kept.")] = None,
+    run_id: Annotated[str | None, typer.Option(metavar="ID", help="A run to take up.")] = None,
+    given: Annotated[str | None, typer.Option("--input", metavar="JSON", help="Laid over the plan's input.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="K", help="Request key: one key, one run.")] = None,
+    wait: Wait = None,
+) -> int:
+    """Run a plan, and drive it here until it is finished or waits for somebody.
+
+    After Ctrl-C any server takes it up.
+    """
+    return chains.run(context.obj, chains.RunOptions(source, plan_id, run_id, given, key, wait))
+
+
 @app.command(epilog=example("counterfoil status call_..."))
 def status(
     context: typer.Context,
-    call_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="A call; without one, what is open.")] = None,
+    call_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A call or run; without one, what is open.")
+    ] = None,
     wait: Annotated[float, typer.Option(metavar="S", min=0, help="Wait at most this many seconds for its end.")] = 0,
 ) -> int:
-    """Show one call, or what is open."""
+    """Show one call or run, or what is open."""
     return calls.status(context.obj, call_id, wait)
 
 
 @app.command(epilog=example('counterfoil reconcile call_... --resolution happened --evidence "it is in their list"'))
 def reconcile(
     context: typer.Context,
-    call_id: CallId,
+    call_id: AnyId,
     *,
     resolution: Annotated[Resolution | None, typer.Option(help="What you found out; needs --evidence.")] = None,
     evidence: Annotated[str | None, typer.Option(metavar="TEXT", help="How you know.")] = None,
@@ -185,9 +212,10 @@ def reconcile(
     external_reference: Annotated[str | None, typer.Option(metavar="R", help="With happened: its id there.")] = None,
     then: Annotated[Then | None, typer.Option(help="With not_happened: send it again, or let it fail.")] = None,
 ) -> int:
-    """Find out what happened to a call.
+    """Find out what happened to a call, or to all of a run.
 
-    Asks the call's probe, or records your word: --resolution and --evidence.
+    Asks the call's probe, or records your word: --resolution and --evidence. A run is settled as far as its calls can
+    be, and goes on.
     """
     word = calls.Word(resolution, evidence, output, external_reference, then)
     return calls.reconcile(context.obj, call_id, word)

@@ -10,6 +10,7 @@ import asyncio
 import getpass
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -121,3 +122,8 @@ def _ledger_code(error: Exception) -> str:
 def account() -> str:
     """Who decides at this command line: the account that the process runs as."""
     return f"os:{getpass.getuser()}"
+
+
+def now() -> datetime:
+    """The time by which a person is told how long ago something was."""
+    return datetime.now(UTC)

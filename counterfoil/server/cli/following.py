@@ -11,9 +11,18 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from .answer import View, part
+from .answer import FINISHED, View, part, parts
 from .visible import visible
 
+_LISTED: Final = 5
+"""How many proposals or calls have a command each; the run's page lists more of them."""
+_BY_RUN: Final = "Take it up with run."
+_RUN_TEXTS: Final = {
+    "confirm": "A person decides in a terminal, with the commands below; then a running server, or resume, goes on.",
+    "reconcile": "Find out what became of it, with the commands below; then the run goes on.",
+    "running": "It goes on by itself; watch it with the command below.",
+    "queued": "A running server takes it up; or do it here, with the command below.",
+}
 _TEXTS: Final = {
     "confirm": "A person decides it in a terminal, with the commands below.",
     "reconcile": "Find out what became of it, with the commands below. Do not repeat it in other words.",
@@ -28,6 +37,22 @@ def text_of(view: View) -> str | None:
     own = part(view, "approval").get("assurance") == "second_person"
     said = None if own else _TEXTS.get(str(following.get("tool")))
     return visible(said or str(following.get("text")))
+
+
+def compact(value: object) -> str:
+    """A JSON value in one line."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def run_text(view: View) -> str | None:
+    """What to do about a run, in words, without the names of base tools; nothing where nothing is to be done."""
+    following, status = part(view, "next"), view.get("status")
+    tool, said = following.get("tool"), str(following.get("text"))
+    if tool == "run":
+        return visible(said.replace(_BY_RUN, "Take it up with the command below."))
+    if tool == "status":
+        return visible(said) if status == "queued" and view.get("reason") else _RUN_TEXTS.get(str(status))
+    return _RUN_TEXTS.get(str(tool)) or text_of(view)
 
 
 def error_text(error: View) -> str:
@@ -47,6 +72,30 @@ def commands_of_call(view: View) -> Sequence[str]:
     return [visible(line) for line in lines]
 
 
+def commands_of_run(view: View) -> Sequence[str]:
+    """What to type after a run was shown: how to decide, settle, go on and look, whichever of them can be done."""
+    run_id = view.get("run_id")
+    if not run_id:
+        return [visible(line) for line in _commands_of_step(part(view, "next"))]
+    if view.get("status") in FINISHED:
+        return [visible(line) for line in (*_to_settle(view), f"counterfoil runs show {run_id}")]
+    lines = [f"counterfoil approvals approve {found.get('approval_id')}" for found in parts(view, "pending")[:_LISTED]]
+    lines += _to_settle(view)
+    if view.get("status") != "running":
+        lines.append(f"counterfoil runs resume {run_id}")
+    lines.append(f"counterfoil runs watch {run_id}")
+    return [visible(line) for line in (*lines, f"counterfoil runs show {run_id}", f"counterfoil runs cancel {run_id}")]
+
+
+def _to_settle(view: View) -> Sequence[str]:
+    """The run's own reconcile, and that of each call that nobody knows the end of."""
+    unresolved = parts(view, "unresolved")
+    if not unresolved:
+        return []
+    calls = [f"counterfoil status {found.get('call_id')}" for found in unresolved[:_LISTED]]
+    return [f"counterfoil reconcile {view.get('run_id')}", *calls]
+
+
 def commands_of_approval(view: View) -> Sequence[str]:
     """What to type after a proposal was shown: its digest whole, and how to decide it while that can be done."""
     identity = view.get("approval_id")
@@ -54,13 +103,15 @@ def commands_of_approval(view: View) -> Sequence[str]:
     if view.get("state") == "pending":
         lines += [f"counterfoil approvals approve {identity}", f"counterfoil approvals reject {identity}"]
     lines.append(f"counterfoil status {view.get('call_id')}")
+    if view.get("run_id"):
+        lines.append(f"counterfoil runs resume {view.get('run_id')}")
     return [visible(line) for line in lines]
 
 
 def _commands_of_step(step: View) -> Sequence[str]:
     """The commands that do what this step's base tool does."""
     arguments = part(step, "arguments")
-    call_id = str(arguments.get("call_id") or "")
+    call_id = str(arguments.get("call_id") or arguments.get("run_id") or "")
     match step.get("tool"):
         case "confirm":
             identity = arguments.get("approval_id")
@@ -76,5 +127,18 @@ def _commands_of_step(step: View) -> Sequence[str]:
             given = arguments.get("arguments")
             shown = "JSON" if given is None else shlex.quote(json.dumps(given))
             return [f"counterfoil call {arguments.get('name')} {shown}"]
+        case _:
+            return _commands_of_chain(step)
+
+
+def _commands_of_chain(step: View) -> Sequence[str]:
+    run_id, plan_id = (part(step, "arguments").get(name) for name in ("run_id", "plan_id"))
+    match step.get("tool"):
+        case "run" if run_id:
+            return [f"counterfoil runs resume {run_id}"]
+        case "run":
+            return [f"counterfoil run --plan-id {plan_id}" if plan_id else "counterfoil run FILE"]
+        case "plan":
+            return ["counterfoil plan FILE"]
         case _:
             return []

@@ -9,8 +9,8 @@ from .exits import CommandError, Exit
 
 LATER: Final = frozenset(
     {
-        *("plan", "run", "runs", "signal", "hold", "release", "import", "worker", "console", "bench"),
-        *("tools pin", "approvals revoke"),
+        *("signal", "hold", "release", "import", "worker", "console", "bench"),
+        *("tools pin", "approvals revoke", "runs fork", "runs replay", "runs graph"),
     }
 )
 

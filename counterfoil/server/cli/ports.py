@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from ...canonical import JsonObject, JsonValue
 from ...registry.contract import Contract
 from ...registry.principal import Principal
-from ...registry.request import CallRequest
+from ...registry.request import CallRequest, RunRequest
 from ...runtime.approvals import Decider
 
 if TYPE_CHECKING:
@@ -49,9 +49,28 @@ class Runtime(Protocol):
         *,
         call_id: str | None,
         run_id: str | None,
+        after_seq: int | None = None,
         wait_s: float,
     ) -> View:
-        """One call with its events, or what is open."""
+        """One call or run with its events after `after_seq`, or what is open."""
+        ...
+
+    async def plan(self, principal: Principal, document: JsonValue) -> View:
+        """Check a plan and keep it; nothing runs."""
+        ...
+
+    async def run(self, request: RunRequest) -> View:
+        """Begin a run, find the one that is there, or take up a parked one."""
+        ...
+
+    async def runs(self, *, limit: int) -> Sequence[View]:
+        """Everybody's runs, newest first."""
+        ...
+
+    async def cancel(
+        self, principal: Principal, *, call_id: str | None, run_id: str | None, reason: str | None
+    ) -> View:
+        """Let nothing further start."""
         ...
 
     async def reconcile(  # noqa: PLR0913 (the fields of the request)

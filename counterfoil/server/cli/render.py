@@ -20,8 +20,11 @@ from .answer import View, part
 from .visible import visible, visible_json
 
 _STYLES: Final = {
-    "success": "green", "no_result": "green", "approved": "green", "consumed": "green",
+    "success": "green", "no_result": "green", "approved": "green", "consumed": "green", "succeeded": "green",
     "refused": "red", "rejected": "red", "denied": "red", "permanent_failure": "red", "invalid_request": "red",
+    "failed": "red", "budget_exhausted": "red", "not_undone": "red", "incomplete": "red",
+    "running": "cyan", "queued": "cyan", "waiting": "dim", "ready": "dim", "skipped": "dim", "not_run": "dim",
+    "awaiting_external": "yellow", "cancelled": "yellow",
     "destructive": "red", "ambiguous": "yellow", "awaiting_reconciliation": "yellow", "awaiting_approval": "yellow",
     "pending": "yellow", "retryable_failure": "yellow", "partial": "yellow", "unknown": "yellow", "write": "yellow",
 }  # fmt: skip
@@ -84,9 +87,9 @@ def call_panel(view: View, asked: str | None = None) -> RenderableType:
                     "replayed",
                     "yes: it was asked for before, and this is what became of it" if view.get("replayed") else None,
                 ),
-                ("error", _error_line(view.get("error"))),
+                ("error", error_text(view.get("error"))),
                 ("approval", _approval_line(view.get("approval"))),
-                ("evidence", _evidence_line(part(view, "evidence"))),
+                ("evidence", evidence_line(part(view, "evidence"))),
                 ("next", _text(following.text_of(view))),
             ]
         )
@@ -119,7 +122,8 @@ def _dry_run_panel(view: View) -> RenderableType:
     return Panel(Group(*parts), title="dry run: nothing was recorded or sent", expand=False)
 
 
-def _error_line(error: View | None) -> Text | None:
+def error_text(error: View | None) -> Text | None:
+    """An error in red; nothing for none."""
     if not error:
         return None
     return Text(following.error_text(error), style="red")
@@ -131,7 +135,8 @@ def _approval_line(approval: View | None) -> Text | None:
     return Text(visible(f"{approval.get('approval_id')} needs {approval.get('assurance')}: {approval.get('reason')}"))
 
 
-def _evidence_line(evidence: View) -> Text | None:
+def evidence_line(evidence: View) -> Text | None:
+    """What the far side said of itself; nothing where it said nothing."""
     known = {name: value for name, value in evidence.items() if value is not None and name != "untrusted"}
     return Text(visible(", ".join(f"{name} {value}" for name, value in known.items()))) if known else None
 
@@ -149,11 +154,12 @@ def timeline(events: Iterable[View]) -> Table:
     table.add_column("what", overflow="fold")
     for event in events:
         at = str(event.get("at", "")).partition("T")[2].rstrip("Z")[:12]
-        table.add_row(str(event.get("seq")), at, word(event.get("type")), Text(_brief(part(event, "data"))))
+        table.add_row(str(event.get("seq")), at, word(event.get("type")), Text(brief(part(event, "data"))))
     return table
 
 
-def _brief(content: View) -> str:
+def brief(content: View) -> str:
+    """The plain members of an event's data that its line or heading does not have."""
     simple = {
         name: value for name, value in content.items() if not isinstance(value, dict | list) and value not in (None, "")
     }
@@ -201,6 +207,7 @@ def approval_panel(view: View, arguments: object, recovery: str | None) -> Rende
             ("rule", _rule_line(part(view, "rule"))),
             ("needs", view.get("assurance")),
             ("call", view.get("call_id")),
+            ("run", f"{view.get('run_id')}, step {view.get('step')}" if view.get("run_id") else None),
             ("expires", _second(view.get("expires_at"))),
             (
                 "decided",

@@ -41,7 +41,11 @@ class Screen:
         """Something for a person, beside the answer; the lines of `copy` are never wrapped or cut."""
         self.console.print(Text(shown, style=style) if isinstance(shown, str) else shown)
         for line in copy:
-            self.console.print(Text(line), soft_wrap=True)
+            self.line(Text(line))
+
+    def line(self, shown: Text) -> None:
+        """One line, never wrapped or cut."""
+        self.console.print(shown, soft_wrap=True)
 
     def ask(self, question: str, *, otherwise: str) -> str:
         """Ask the person at the terminal. Only where `has_person` is true.

@@ -22,7 +22,9 @@ NAMES = st.sampled_from(["a", "b", "order", "saved", "input", "item", "run", ""]
 REFERENCE = st.builds(
     lambda root, path, default: f"${{{root}{path}{default}}}",
     NAMES,
-    st.sampled_from(["", ".x", ".total", ".contacts", ".id", "[0]", "[0].email", '["k"]', ".$evidence.request_id", ".", "[x]"]),
+    st.sampled_from(
+        ["", ".x", ".total", ".contacts", ".id", "[0]", "[0].email", '["k"]', ".$evidence.request_id", ".", "[x]"]
+    ),
     st.sampled_from(["", "", " ?? 1", ' ?? "x"', " ?? null", " ?? []", " ?? "]),
 )
 TEXT = REFERENCE | st.text(max_size=5) | st.builds("{}{} $${{".format, REFERENCE, REFERENCE)
@@ -47,7 +49,9 @@ STEP: st.SearchStrategy[Any] = st.fixed_dictionaries(
         "timeout_s": JSON,
         "retry": JSON,
         "on_failure": st.sampled_from(["fail", "continue"]),
-        "compensate": st.sampled_from(["default", "none"]) | st.fixed_dictionaries({"tool": TOOLS, "args": ARGS}) | JSON,
+        "compensate": st.sampled_from(["default", "none"])
+        | st.fixed_dictionaries({"tool": TOOLS, "args": ARGS})
+        | JSON,
         "version": st.sampled_from(["1", "2"]),
         "zzz": JSON,
     },
@@ -116,7 +120,9 @@ def test_waves_of_random_plans_respect_every_edge_and_not_the_order_of_declarati
 
 
 def chain(size: int) -> JsonObject:
-    return plan(*[step(f"s{n}", "orders_get", {"order_id": "x"}, depends_on=[f"s{n - 1}"] if n else []) for n in range(size)])
+    return plan(
+        *[step(f"s{n}", "orders_get", {"order_id": "x"}, depends_on=[f"s{n - 1}"] if n else []) for n in range(size)]
+    )
 
 
 def fan(size: int) -> JsonObject:
@@ -131,7 +137,10 @@ def referring(size: int) -> JsonObject:
 
 
 def wrong(size: int) -> JsonObject:
-    steps = [step(f"s{n}", f"orders_gett{n}", {"order": f"${{s{n - 1}.q}}"}, dependson=1, depends_on=[f"x{n}"]) for n in range(size)]
+    steps = [
+        step(f"s{n}", f"orders_gett{n}", {"order": f"${{s{n - 1}.q}}"}, dependson=1, depends_on=[f"x{n}"])
+        for n in range(size)
+    ]
     return plan(*steps)
 
 

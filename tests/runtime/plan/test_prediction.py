@@ -60,7 +60,9 @@ def approval(amount: JsonValue, *more: Rule, **fields: JsonValue) -> tuple[str, 
 
 def test_the_example_is_predicted_in_full() -> None:
     told = wire(checked(EXAMPLE))
-    assert [(one["id"], one["wave"], one["effect"], one["recovery"], one["approval"], one["cost"]) for one in told["steps"]] == [
+    assert [
+        (one["id"], one["wave"], one["effect"], one["recovery"], one["approval"], one["cost"]) for one in told["steps"]
+    ] == [
         ("order", 0, "read", "natural", "none", 0),
         ("shipment", 1, "read", "natural", "none", 0),
         ("policy", 0, "read", "natural", "none", 0),
@@ -136,11 +138,15 @@ def shuffled(value: JsonValue) -> JsonValue:
 def test_the_digest_is_that_of_the_normal_document_and_does_not_hang_on_how_it_was_written() -> None:
     first, second = checked(EXAMPLE), checked(shuffled(EXAMPLE))
     assert first.digest == second.digest == sha256_hex(canonical(first.stored))
-    spelled = plan({**ORDER_STEP, "depends_on": [], "needs": "success", "on_failure": "fail", "retry": {}, "save_as": "order"})
+    spelled = plan(
+        {**ORDER_STEP, "depends_on": [], "needs": "success", "on_failure": "fail", "retry": {}, "save_as": "order"}
+    )
     assert checked(spelled).digest == checked(plan(ORDER_STEP, on_failure="stop", compensation="best_effort")).digest
 
 
-@pytest.mark.parametrize("change", [{"goal": "x"}, {"input": {"order_id": "ord_18"}}, {"max_parallel": 5}, {"on_failure": "stop"}])
+@pytest.mark.parametrize(
+    "change", [{"goal": "x"}, {"input": {"order_id": "ord_18"}}, {"max_parallel": 5}, {"on_failure": "stop"}]
+)
 def test_another_plan_has_another_digest(change: JsonObject) -> None:
     assert checked(EXAMPLE).digest != checked({**EXAMPLE, **change}).digest
 
@@ -163,7 +169,9 @@ def full() -> JsonObject:
         "pay", "orders_refund", {"order_id": "a", "amount": 1.5}, depends_on=["order"], needs="settled", save_as="paid",
         if_version="1", timeout_s=2, retry={"attempts": 1}, on_failure="continue", compensate=undo,
     )  # fmt: skip
-    each = step("each", "echo", {"x": "${item}"}, for_each=["a"], when={"ref": "${paid.amount}", "gt": 0}, compensate="none")
+    each = step(
+        "each", "echo", {"x": "${item}"}, for_each=["a"], when={"ref": "${paid.amount}", "gt": 0}, compensate="none"
+    )
     return plan(ORDER_STEP, pay, each, input={"a": [None]}, deadline_s=5, budget={"cost": 2}, allow={"max_cost": 4})
 
 

@@ -1,0 +1,170 @@
+"""`plan` and `run`: a chain is checked and shown, or driven by this process until it is finished or waits for somebody.
+
+Ctrl-C ends this process's part only: the run is let go in order and any server takes it up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.text import Text
+
+from ...canonical import JsonValue
+from ...registry.request import KEY_MAX, RunRequest
+from . import following
+from .answer import View, exit_of_plan, exit_of_run, is_still
+from .arguments import parse_json
+from .documents import needs_of, read_document
+from .doors import now, with_app
+from .driving import Following, begin, follow
+from .exits import Exit, usage
+from .invocation import Invocation
+from .plan_picture import commands, picture
+from .ports import App
+from .ports import View as Answer
+from .run_page import run_page
+from .screen import Screen
+from .watching import Watcher
+
+_AFTER: Final = {
+    "queued": "Nothing of it is lost: a running server takes it up, or do it here.",
+    "running": "Another process drives it now.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `run` was asked for: one of a document, a kept plan and a run that is there."""
+
+    source: str | None = None
+    plan_id: str | None = None
+    run_id: str | None = None
+    input: str | None = None
+    key: str | None = None
+    wait_s: float | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot be meant.
+
+        Raises:
+            CommandError: none or several of the three, or an option that does not belong to the one.
+        """
+        given = [name for name in ("source", "plan_id", "run_id") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise usage("expected one of FILE (or - for stdin), --plan-id ID and --run-id ID; see --help")
+        if self.run_id is not None and (self.input is not None or self.key is not None):
+            raise usage("--input and --key belong to a plan; a run that is there has its own")
+        if self.key is not None and not 0 < len(self.key) <= KEY_MAX:
+            raise usage(f"--key has {len(self.key)} characters; expected 1 to {KEY_MAX}")
+
+
+def plan(invocation: Invocation, source: str) -> int:
+    """Check a plan, keep it, and show what it would do."""
+    document = read_document(source)
+
+    async def use(app: App) -> View:
+        return (await app.runtime.plan(app.local, document)).wire()
+
+    view = with_app(invocation, use)
+    valid = exit_of_plan(view) is Exit.DONE
+    Screen.of(invocation).answer(view, picture(view, document, needs_of(document) if valid else {}), commands(view))
+    return exit_of_plan(view)
+
+
+def run(invocation: Invocation, options: RunOptions) -> int:
+    """Run a plan, or take up a run, and drive it here."""
+    options.check()
+    document = None if options.source is None else read_document(options.source)
+    given = None if options.input is None else parse_json(options.input.encode("utf-8", "surrogateescape"), "--input")
+    return _drive(invocation, _Wish(options, document, given), options.wait_s)
+
+
+@dataclass(slots=True)
+class _Wish:
+    """A request for a run, and the id that it turned out to have."""
+
+    options: RunOptions
+    plan: JsonValue = None
+    input: JsonValue = None
+    run_id: str | None = field(default=None, init=False)
+
+    def named(self, run_id: str) -> None:
+        self.run_id = run_id
+
+    def request(self, app: App) -> RunRequest:
+        """It waits for nothing: the run is followed by its id."""
+        return RunRequest(
+            principal=app.local,
+            plan_id=self.options.plan_id,
+            plan=self.plan,
+            run_id=self.options.run_id,
+            input=self.input,
+            request_key=self.options.key,
+            wait_s=0,
+            wait_given=True,
+        )
+
+
+def _drive(invocation: Invocation, wish: _Wish, wait_s: float | None) -> int:
+    """Begin it, follow it to where it stands still, and print that; where it still moves, how it was let go."""
+    screen = Screen.of(invocation)
+
+    async def use(app: App) -> Exit | None:
+        try:
+            answer = begun = await begin(app, wish.request(app), wish.named)
+            if wish.run_id is not None and not answer.is_error:
+                with Watcher.of(screen) as watcher:
+                    answer = await follow(app, wish.run_id, Following(watcher.show, wait_s))
+        except asyncio.CancelledError:
+            grace = app.config.server.grace_s
+            screen.line(
+                Text(f"Letting the run go; calls under way have {grace:g} s to end. Ctrl-C again ends at once.")
+            )
+            raise
+        if answer.is_error or is_still(answer.wire()):
+            return await shown(app, screen, answer, replayed=bool(begun.wire().get("replayed")))
+        return None
+
+    try:
+        ended = with_app(invocation, use)
+        return _time_over(invocation, str(wish.run_id)) if ended is None else ended
+    except KeyboardInterrupt:
+        if wish.run_id is None:
+            raise
+        return _interrupted(invocation, wish.run_id)
+
+
+async def shown(app: App, screen: Screen, answer: Answer, *, replayed: bool = False) -> Exit:
+    """Print a run, without the events of the last look; only then do the calls that it shows count as delivered."""
+    view: View = {name: value for name, value in answer.wire().items() if name not in ("events", "more")}
+    if replayed:
+        view = {**view, "replayed": True}
+    screen.answer(view, run_page(view, now()), following.commands_of_run(view))
+    if answer.delivers:
+        await app.runtime.delivered(answer.delivers, app.local)
+    return exit_of_run(view, refused=answer.is_error)
+
+
+def _time_over(invocation: Invocation, run_id: str) -> int:
+    """Print how the run stands now that this process has let go of it."""
+
+    async def use(app: App) -> Exit:
+        answer = await app.runtime.status(app.local, call_id=None, run_id=run_id, wait_s=0)
+        return await shown(app, Screen.of(invocation), answer)
+
+    return with_app(invocation, use)
+
+
+def _interrupted(invocation: Invocation, run_id: str) -> int:
+    """The same in a line."""
+
+    async def use(app: App) -> View:
+        return (await app.runtime.status(app.local, call_id=None, run_id=run_id, wait_s=0)).wire()
+
+    view = with_app(invocation, use)
+    status = str(view.get("status"))
+    said = f"Interrupted: {run_id} is {status}. {_AFTER.get(status, '')}".rstrip()
+    Screen.of(invocation).answer(view, said, following.commands_of_run(view))
+    return Exit.INTERRUPTED
