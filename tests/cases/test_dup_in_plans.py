@@ -146,7 +146,7 @@ async def test_a_client_that_gives_up_twice_and_asks_again_has_one_run_and_each_
     document = plan(step("far", "kit_write", {"ref": "far"}), BEHIND)
     async with shop.serve(mode=mode) as served:
         plan_id = (await served.base("plan", document))["plan_id"]
-        impatient = asyncio.create_task(served.base("run", plan_id=plan_id, wait_s=25, patience_s=1))
+        impatient = asyncio.create_task(served.base("run", plan_id=plan_id, wait_s=25, patience_s=3))
         await shop.world.reached("far", "done")
         with pytest.raises(MCPError):
             await impatient
