@@ -10,20 +10,39 @@ from typing import Any
 
 import pytest
 
-from tests.kit.chains import View, becomes, chained, following, of, plan, ran, settle, started, states, step, until
+from tests.kit.chains import (
+    View,
+    becomes,
+    chained,
+    following,
+    of,
+    plan,
+    problems,
+    ran,
+    settle,
+    started,
+    states,
+    step,
+    until,
+)
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
 BEHIND = step("behind", "kit_write", {"ref": "behind"}, after=["s"])
-OFTEN = {"attempts": 9, "backoff_s": 0.01, "least_s": 0}
 
 
 @pytest.mark.promise("CHAIN-SAFE")
-@pytest.mark.parametrize("tool", ["kit_write", "chain_eager", "kit_fail_write"])
-@pytest.mark.parametrize("retry", [None, OFTEN], ids=["as the contract says", "as the plan would have it"])
-async def test_a_write_that_nobody_confirmed_is_never_sent_again(shop: Workshop, tool: str, retry: View | None) -> None:
+@pytest.mark.parametrize(
+    ("tool", "more"),
+    [
+        pytest.param("kit_write", {}, id="a write"),
+        pytest.param("kit_fail_write", {}, id="a write that raises"),
+        pytest.param("chain_eager", {}, id="a write whose contract would try four times"),
+        pytest.param("chain_eager", {"retry": {"attempts": 3}}, id="a write whose step would try three times"),
+    ],
+)
+async def test_a_write_that_nobody_confirmed_is_never_sent_again(shop: Workshop, tool: str, more: View) -> None:
     shop.world.arm("r", drop="after")
-    more = {"retry": retry} if retry else {}
     async with chained(shop) as (at, ask):
         view = await ran(ask, plan(step("s", tool, {"ref": "r"}, **more), BEHIND), "awaiting_reconciliation")
         assert (of(view, "s")["attempts"], states(view)["behind"]) == (1, "waiting")
@@ -35,28 +54,46 @@ async def test_a_write_that_nobody_confirmed_is_never_sent_again(shop: Workshop,
 
 
 @pytest.mark.promise("CHAIN-SAFE")
-async def test_a_failure_that_was_not_sent_is_tried_again_and_a_plan_can_only_make_that_less(shop: Workshop) -> None:
+async def test_a_failure_that_was_not_sent_is_tried_as_often_as_its_contract_says_or_its_step_if_that_is_less(
+    shop: Workshop,
+) -> None:
     shop.world.arm("usual", busy=3)
     shop.world.arm("less", busy=3)
-    shop.world.arm("more", busy=9)
     document = plan(
         step("usual", "chain_busy", {"ref": "usual"}),
         step("less", "chain_busy", {"ref": "less"}, retry={"attempts": 2}),
-        step("more", "chain_busy", {"ref": "more"}, retry=OFTEN),
     )
     async with chained(shop) as (at, ask):
         view = await ran(ask, document)
-        assert states(view) == {"usual": "succeeded", "less": "failed", "more": "failed"}
-        assert [at.world.marks(name).count("asked") for name in ("usual", "less", "more")] == [4, 2, 4]
-        assert [of(view, name)["attempts"] for name in ("usual", "less", "more")] == [4, 2, 4]
+        assert states(view) == {"usual": "succeeded", "less": "failed"}
+        assert [at.world.marks(name).count("asked") for name in ("usual", "less")] == [4, 2]
+        assert [of(view, name)["attempts"] for name in ("usual", "less")] == [4, 2]
+
+
+@pytest.mark.promise("CHAIN-SAFE")
+@pytest.mark.parametrize(
+    ("tool", "more"),
+    [
+        ("kit_write", {"retry": {"attempts": 2}}),
+        ("chain_busy", {"retry": {"attempts": 5}}),
+        ("kit_write", {"timeout_s": 31}),
+        ("retry_short", {"timeout_s": 0.4}),
+    ],
+)
+async def test_a_step_that_asks_for_more_attempts_or_time_than_its_contract_gives_is_refused(
+    shop: Workshop, tool: str, more: View
+) -> None:
+    async with chained(shop) as (_, ask):
+        (found,) = await problems(ask, plan(step("s", tool, {"ref": "r"}, **more)))
+        assert (found["step"], found["code"]) == ("s", "invalid_arguments")
+        assert found["field"].split(".")[0] in more
 
 
 @pytest.mark.promise("CHAIN-SAFE")
 @pytest.mark.parametrize("kind", ["invalid", "permanent"])
 async def test_what_the_far_side_finds_invalid_is_not_sent_again(shop: Workshop, kind: str) -> None:
     async with chained(shop) as (at, ask):
-        told = step("s", "more_says", {"ref": "r", "kind": kind}, retry=OFTEN)
-        view = await ran(ask, plan(told, BEHIND))
+        view = await ran(ask, plan(step("s", "more_says", {"ref": "r", "kind": kind}), BEHIND))
         assert (view["status"], of(view, "s")["state"], of(view, "s")["attempts"]) == ("failed", "failed", 1)
         assert at.world.marks("r") == ["asked"]
         assert states(view)["behind"] == "not_run"
@@ -67,7 +104,7 @@ async def test_arguments_that_break_the_schema_once_resolved_fail_the_step_and_a
     shop.world.arm("source", payload='{"amount": "ten"}')
     document = plan(
         step("source", "kit_emit", {"ref": "source"}),
-        step("s", "retry_write_idem", {"ref": "${source.amount.x ?? 3}"}, retry=OFTEN),
+        step("s", "retry_write_idem", {"ref": "${source.amount.x ?? 3}"}),
         step("typed", "kit_write", {"ref": "t", "amount": "${source.amount}"}),
         BEHIND,
     )
@@ -97,13 +134,10 @@ async def test_a_write_that_takes_too_long_is_unresolved_and_not_failed(shop: Wo
 
 
 @pytest.mark.promise("CHAIN-SAFE")
-async def test_a_plan_can_give_a_step_less_time_and_never_more(shop: Workshop) -> None:
+async def test_a_plan_can_give_a_step_less_time(shop: Workshop) -> None:
     shop.world.arm("r", hold="before")
     async with chained(shop) as (at, ask):
-        view = await ran(ask, plan(step("s", "retry_short", {"ref": "x"}, timeout_s=1_000)))
-        assert view["status"] == "succeeded"
-        held = step("s", "kit_look", {"ref": "r"}, timeout_s=0.1, retry={"attempts": 1})
-        slow = await ran(ask, plan(held))
+        slow = await ran(ask, plan(step("s", "kit_look", {"ref": "r"}, timeout_s=0.1, retry={"attempts": 1})))
         assert (slow["status"], of(slow, "s")["outcome"]) == ("failed", "retryable_failure")
         at.world.release("r")
 
