@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from counterfoil.registry.principal import Principal
 from counterfoil.registry.request import NOBODY_WAITS, RunRequest
 from counterfoil.server.app import App, open_app
 from tests.runtime.bench import HandClock
 from tests.runtime.chains import of, plan, planned, ran, seen, somebody, states, step, until
+from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage
 from tests.runtime.talk import LIMIT_S
 
@@ -310,3 +312,25 @@ async def test_a_run_of_somebody_else_cannot_be_taken_up(app: App) -> None:
         assert refused.error is not None
         assert refused.error.code == "not_found"
     assert (await app.runtime.status(app.local, run_id=view["run_id"])).wire()["version"] == view["version"]
+
+
+async def test_a_plan_is_judged_again_by_the_rules_of_now_when_it_is_run(open_: OpenApp, stage: Stage) -> None:
+    before = await open_()
+    name, begun = await planned(before, step("a"), step("b", "peek")), await planned(before, step("a"))
+    done = await before.run(begun)
+    rule = '[[policy]]\nid = "no-notes"\nverdict = "deny"\ntool = "note"\nreason = "not now"\n'
+    now = await open_(more=rule)
+    view: Any = (await now.run(name)).wire()
+    assert view["error"]["code"] == "plan_invalid"
+    assert [one["step"] for one in view["errors"]] == ["a"]
+    assert stage.count("note") == 1
+    assert (await now.run(begun)).run_id == done.run_id  # what is there is shown, whatever may be begun now
+
+
+async def test_whoever_listens_is_told_of_changes_with_the_owner_of_the_run(app: App) -> None:
+    told: list[tuple[str, Principal]] = []
+    app.runtime.listen_to_runs(lambda run_id, owner: told.append((run_id, owner)))
+    view = await ran(app, step("a"), step("b", depends_on=["a"]))
+    await seen(app, view["run_id"], lambda _: bool(told))
+    assert {run_id for run_id, _ in told} == {view["run_id"]}
+    assert {(owner.tenant, owner.subject) for _, owner in told} == {(app.local.tenant, app.local.subject)}

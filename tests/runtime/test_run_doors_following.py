@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from counterfoil import Probe
+from counterfoil.ledger.dispatching import dispatch_new
+from counterfoil.ledger.recovering import resend
+from counterfoil.ledger.run_rows import RunRow
+from counterfoil.ledger.runs import create_run, hand_over
+from counterfoil.ledger.settling import settle
+from counterfoil.ledger.verify import verify_database
 from counterfoil.server.app import App
+from tests.runtime.bench import HOUR, LOST, Bench
 from tests.runtime.chains import of, plan, planned, ran, seen, somebody, states, step, until
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
@@ -250,3 +258,27 @@ async def test_every_run_of_the_ledger_is_listed_for_the_command_line(app: App) 
     assert {view["run_id"] for view in listed} == {mine["run_id"], theirs.run_id}
     assert all(states(view) in ({"a": "succeeded"}, {"b": "succeeded"}) for view in listed)
     assert len(await app.runtime.runs(limit=1)) == 1
+
+
+async def test_a_queued_call_is_left_to_the_driver_of_its_run_and_to_nobody_else(bench: Bench) -> None:
+    other, at = await bench.another_owner(), bench.clock.now()
+    for run_id, driver in (("run_1", bench.me), ("run_2", other)):
+        run = RunRow(run_id, "p", "t", "me", "c", "[]", "{}", "g", "p" * 64, "i", "", run_id, at + HOUR, at, at)
+        await bench.record(lambda run=run, driver=driver: create_run(run, None, (), owner_id=driver))
+        row = bench.row(run_id=run_id, step="a", item=-1, route="step", tool=f"tool_of_{run_id}")
+        sealed, who = bench.sealed(row), bench.who(row, direct=False, run_id=run_id)
+        attempt = bench.attempt(driver, request_open=False)
+        sent = await bench.record(
+            lambda row=row, who=who, sealed=sealed, attempt=attempt: dispatch_new(row, who, sealed, attempt)
+        )
+        lost = await bench.record(lambda sent=sent: settle(sent.row.call_id, 1, replace(LOST, at=at)))
+        row = await bench.row_of(sent.row.call_id)
+        assert lost is not None
+        await bench.record(lambda row=row: resend(row.call_id, row.revision, bench.me, at, {"why": "it is safe"}))
+        handed = await bench.record(lambda row=row: hand_over(row.call_id, bench.me, at))
+        if driver == bench.me:
+            assert handed is None
+        else:
+            assert handed is not None
+            assert (handed.state, handed.owner_id) == ("queued", None)
+    assert verify_database(bench.ledger.path).ok

@@ -1,4 +1,4 @@
-"""What a run's view says: each step's state and why, outputs within bounds, what waits and how, and what can be done."""
+"""What a run's view says: each step's state and why, outputs within bounds, what waits and how, and what to do."""
 
 from __future__ import annotations
 
@@ -110,9 +110,7 @@ async def test_outputs_have_both_names_and_nothing_stands_for_what_is_not_there(
     assert "second page" in part["reason"]
 
 
-async def test_outputs_that_are_too_large_together_are_marked_and_read_elsewhere(
-    open_: OpenApp, stage: Stage
-) -> None:
+async def test_outputs_that_are_too_large_together_are_marked_and_read_elsewhere(open_: OpenApp, stage: Stage) -> None:
     app = await open_(more="[limits]\noutput_model_bytes = 400\n")
     long, short = "l" * 1_000, "s" * 150
     stage.then("peek", *[lambda _, text=text: {"ref": text} for text in (long, short)])

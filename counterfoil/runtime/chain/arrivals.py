@@ -93,7 +93,7 @@ class Arrivals:
         elif await self._is_stranded(row):
             self._flights.fly(place, self._steps.recover(self._step(place), place, row))
         else:
-            (board.elsewhere if row.state == CallState.DISPATCHED else board.parked)[place] = row
+            board.keep(board.elsewhere if row.state == CallState.DISPATCHED else board.parked, place, row)
 
     async def examine(self) -> None:
         """Places that came back: with a call they stand as that says, without one they begin again."""

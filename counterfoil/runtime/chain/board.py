@@ -234,9 +234,17 @@ class Board:
         for waiting in (self.parked, self.elsewhere, self.held, self.later):
             waiting.pop(place, None)
 
+    def keep(self, waiting: dict[Place, CallRow], place: Place, row: CallRow) -> None:
+        """Its call waits for somebody, or is under way elsewhere."""
+        waiting[place] = row
+        if place.item != WHOLE:
+            self.items[place.step].put(place.item, state_of(row), row, None)
+
     def states(self) -> dict[str, StepState]:
         """The state of each step, in declared order."""
         found = {step.id: self.scheduler.state(step.index) for step in self.plan.steps}
+        for step, items in self.items.items():
+            found[self.step_id(step)] = fold_items(items.states)
         for place, row in self.parked.items():
             if place.item == WHOLE:
                 found[self.step_id(place.step)] = state_of(row)

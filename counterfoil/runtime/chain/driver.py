@@ -110,6 +110,8 @@ class Drive:
             raise DrivingError(f"a step of {board.run.run_id} ended by {type(fault).__name__}") from fault
         if self._releasing:
             return await self._leave()
+        if self._flights.inbox:
+            self._changed(board.run.run_id)
         while self._flights.inbox:
             await arrivals.take(*self._flights.inbox.popleft())
         if arrivals.look:

@@ -247,8 +247,8 @@ def _may_have_effect(row: CallRow) -> bool:
         return False
     if row.state == CallState.DISPATCHED or row.is_unresolved:
         return True
-    said = json.loads(row.details) if row.details and row.state == CallState.SETTLED else {}
-    return bool(said.get("effect") == "unknown") and not has_effect(row)
+    said: JsonObject = json.loads(row.details) if row.details and row.state == CallState.SETTLED else {}
+    return said.get("effect") == "unknown" and not has_effect(row)
 
 
 def budget_of(plan: Plan, found: Snapshot, ceiling: Budget | None) -> JsonObject:
@@ -262,7 +262,8 @@ def budget_of(plan: Plan, found: Snapshot, ceiling: Budget | None) -> JsonObject
     }
     used: JsonObject = {kind.value: counts[kind] for kind in COUNTED}
     used |= {kind: Kind(kind).shown(amount) for kind, amount in found.used.items()}
-    return used | {"limits": {kind.value: kind.shown(limit) for kind, limit in limits.items()}}
+    stated: JsonObject = {kind.value: kind.shown(limit) for kind, limit in limits.items()}
+    return {**used, "limits": stated}
 
 
 def deadline_of(run: RunRow, now: int) -> int | None:

@@ -53,7 +53,7 @@ async def test_each_item_that_needs_a_person_is_decided_by_itself(runs: Runs, st
     row, states = await runs.end(
         step("pay", "refund", for_each="${input.refs}", args={"ref": "${item}"}), input={"refs": ["x", "y"]}
     )
-    assert (row.status, states) == ("awaiting_approval", {"pay": "running"})
+    assert (row.status, states) == ("awaiting_approval", {"pay": "awaiting_approval"})
     await runs.decide(row.run_id, "pay", item=0)
     assert (await runs.rest(row.run_id)).status == "awaiting_approval"
     await runs.decide(row.run_id, "pay", item=1)

@@ -84,17 +84,22 @@ WHEN = st.dictionaries(
     ),
     max_size=2,
 )
+
+
+def stated(verdict: Verdict, when: dict[str, dict[str, object]], strong: Assurance | None) -> dict[str, object]:
+    return {"verdict": verdict, "when": when, "assurance": strong if verdict is Verdict.APPROVE else None}
+
+
 RULE = st.builds(
-    lambda verdict, when, strong: {"verdict": verdict, "when": when, "assurance": strong if verdict is Verdict.APPROVE else None},
-    st.sampled_from(list(Verdict)), WHEN, st.sampled_from([None, Assurance.OPERATOR, Assurance.SECOND_PERSON]),
-)  # fmt: skip
+    stated, st.sampled_from(list(Verdict)), WHEN, st.sampled_from([None, Assurance.OPERATOR, Assurance.SECOND_PERSON])
+)
 
 
 @given(st.lists(RULE, max_size=3), ARGUMENTS, st.data())
 def test_every_verdict_that_a_call_can_get_lies_between_the_bounds(
-    stated: list[dict[str, object]], arguments: JsonObject, data: st.DataObject
+    drawn: list[dict[str, object]], arguments: JsonObject, data: st.DataObject
 ) -> None:
-    policy = Policy([Rule(id=f"r{n}", tool="pay", **one) for n, one in enumerate(stated)])  # type: ignore[arg-type]  # mixed fields, each of its own type
+    policy = Policy([Rule(id=f"r{n}", tool="pay", **one) for n, one in enumerate(drawn)])  # type: ignore[arg-type]  # mixed fields, each of its own type
     unknown = data.draw(st.sets(st.sampled_from(sorted(arguments)))) if arguments else set[str]()
     final = {name: data.draw(VALUES) if name in unknown else value for name, value in arguments.items()}
     low, high = policy.bounds(CONTRACT, arguments, ALICE, [(name,) for name in unknown])

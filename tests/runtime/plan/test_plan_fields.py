@@ -15,7 +15,7 @@ INVALID = "invalid_arguments"
 
 def test_every_field_is_read() -> None:
     document = plan(
-        ORDER_STEP,
+        {**ORDER_STEP, "save_as": "first"},
         step(
             "pay-1", "orders_refund", {"order_id": "${first.order_id}", "amount": 3},
             version="1", depends_on=["order"], needs="settled", save_as="paid", when="${input.go}", if_version="7",
@@ -24,9 +24,9 @@ def test_every_field_is_read() -> None:
         ),
         {"id": "each", "tool": "echo", "for_each": [1, 2]},
         goal="Everything", input={"go": True}, on_failure="compensate", compensation="best_effort", max_parallel=3,
-        deadline_s=60, budget={"calls": 9, "cost": 1.5, "elapsed_s": 5}, allow={"effects": ["read", "destructive", "write"]},
+        deadline_s=60, budget={"calls": 9, "cost": 1.5, "elapsed_s": 5},
+        allow={"effects": ["read", "destructive", "write"]},
     )  # fmt: skip
-    document["steps"][0]["save_as"] = "first"  # type: ignore[call-overload,index]  # one field of a document that was built here
     found = checked(document).plan
     paid = found.steps[1]
     assert (paid.id, paid.index, paid.tool, paid.version, paid.depends_on) == (
@@ -199,7 +199,7 @@ def test_too_many_steps_are_refused_by_the_stated_limit_and_not_looked_at() -> N
 
 
 def test_a_long_list_of_problems_is_cut_and_says_how_many_more_there_are() -> None:
-    with pytest.raises(PlanInvalidError, match="300 problems.*200 more are not told") as caught:
+    with pytest.raises(PlanInvalidError, match=r"300 problems.*200 more are not told") as caught:
         check_plan(plan(*[step(f"s{n}", "nope") for n in range(300)]), ALICE, rules())
     assert (len(caught.value.problems), caught.value.more) == (MOST, 200)
 

@@ -1,4 +1,4 @@
-"""Properties of whole plans: any JSON is checked or refused, random graphs keep their order, and nothing is quadratic."""
+"""Properties of whole plans: any JSON is checked or refused, orders hold in random graphs, and nothing is quadratic."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ REFERENCE = st.builds(
     st.sampled_from(["", "", " ?? 1", ' ?? "x"', " ?? null", " ?? []", " ?? "]),
 )
 TEXT = REFERENCE | st.text(max_size=5) | st.builds("{}{} $${{".format, REFERENCE, REFERENCE)
+WORDS = st.sampled_from(["ref", "gt", "in", "tool", "args"])
 LEAF = st.none() | st.booleans() | st.integers(-3, 300) | st.floats(allow_nan=False) | TEXT
 JSON = st.recursive(
     LEAF,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT | st.sampled_from(["ref", "gt", "in", "tool", "args"]), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT | WORDS, inner, max_size=3),
     max_leaves=6,
-)  # fmt: skip
+)
 TOOLS = st.sampled_from(["orders_get", "orders_refund", "notify_send", "echo", "shipments_get", "nope", "run"])
-ARGS = st.fixed_dictionaries({}, optional={name: JSON for name in ("order_id", "amount", "note", "to", "text", "x")})
+ARGS = st.fixed_dictionaries({}, optional=dict.fromkeys(("order_id", "amount", "note", "to", "text", "x"), JSON))
 STEP: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {"id": NAMES, "tool": TOOLS},
     optional={
@@ -69,19 +70,22 @@ PLAN: st.SearchStrategy[Any] = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400)
 @given(PLAN | JSON)
 def test_any_json_is_a_plan_or_refused_with_problems_of_the_stated_kinds(document: JsonValue) -> None:
     try:
         found = check_plan(document, ALICE, RULES)
     except PlanInvalidError as error:
-        assert 0 < len(error.problems) <= MOST
-        for one in error.problems:
-            assert one.code in list(Code)
-            assert len(one.message) <= LONGEST
+        _is_told_well(error)
     else:
         assert found.plan.steps
         _resolves_or_says_why(found.plan.steps, found.input)
+
+
+def _is_told_well(error: PlanInvalidError) -> None:
+    assert 0 < len(error.problems) <= MOST
+    for one in error.problems:
+        assert one.code in list(Code)
+        assert len(one.message) <= LONGEST
 
 
 def _resolves_or_says_why(steps: Any, given_input: JsonObject) -> None:
@@ -100,7 +104,8 @@ def _resolves_or_says_why(steps: Any, given_input: JsonObject) -> None:
                 continue
 
 
-@given(st.integers(1, 12), st.randoms(use_true_random=False))
+@settings(max_examples=40)
+@given(st.integers(1, 10), st.randoms(use_true_random=False))
 def test_waves_of_random_plans_respect_every_edge_and_not_the_order_of_declaration(
     size: int, chance: random.Random
 ) -> None:
@@ -174,10 +179,10 @@ def calls_of(document: JsonObject) -> int:
 
 @pytest.mark.parametrize("shape", [chain, fan, referring, wrong, misfits, ring])
 def test_four_times_the_steps_cost_about_four_times_as_much(shape: Callable[[int], JsonObject]) -> None:
-    calls_of(shape(150))
-    small, large = calls_of(shape(300)), calls_of(shape(1_200))
+    calls_of(shape(50))
+    small, large = calls_of(shape(150)), calls_of(shape(600))
     assert large < 5 * small
-    assert large < 900 * 1_200
+    assert large < 900 * 600
 
 
 def test_five_thousand_steps_are_handled_and_one_more_is_refused() -> None:

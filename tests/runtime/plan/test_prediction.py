@@ -23,7 +23,8 @@ EXAMPLE: JsonObject = {
         {"id": "shipment", "tool": "shipments_get", "args": {"shipment_id": "${order.shipment_id}"}},
         {"id": "policy", "tool": "policy_find", "args": {"topic": "late delivery"}},
         {
-            "id": "refund", "tool": "orders_refund", "args": {"order_id": "${input.order_id}", "amount": "${order.total}"},
+            "id": "refund", "tool": "orders_refund",
+            "args": {"order_id": "${input.order_id}", "amount": "${order.total}"},
             "depends_on": ["shipment", "policy"], "when": "${shipment.late}", "compensate": "default",
         },
         {

@@ -32,9 +32,12 @@ def test_other_strings_are_texts(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "${", "${}", "${.a}", "${a", "${a.}", "${a..b}", "${a[}", "${a[-1]}", "${a[01]}", "${a['b']}", '${a["b}', "${a b}",
-        "${a ?? }", "${a ?? nope}", "${a ?? NaN}", "${a ?? 1e999}", '${a ?? {"b": 1, "b": 2}}', "${a ?? 1", "${a ?? ${b}}",
-        "${a.$evidence}", "${a.$evidence.other}", "${a.$evidence.request_id.x}", "${a.b.$evidence.request_id}", "${a.$x}",
+        "${", "${}", "${.a}", "${a", "${a.}", "${a..b}", "${a[}", "${a[-1]}", "${a[01]}", "${a['b']}", '${a["b}',
+        "${a b}",
+        "${a ?? }", "${a ?? nope}", "${a ?? NaN}", "${a ?? 1e999}", '${a ?? {"b": 1, "b": 2}}', "${a ?? 1",
+        "${a ?? ${b}}",
+        "${a.$evidence}", "${a.$evidence.other}", "${a.$evidence.request_id.x}", "${a.b.$evidence.request_id}",
+        "${a.$x}",
         "${a | upper}", "${a + 1}", "${a()}", '${a["\\ud800"]}', "${a ?? " + "[" * 100 + "]" * 100 + "}",
     ],
 )  # fmt: skip

@@ -178,7 +178,8 @@ class TestCompensation:
     def test_the_arguments_of_an_own_compensation_are_checked_and_may_use_the_steps_own_output(
         self, args: JsonObject, expected: list[tuple[str, str]]
     ) -> None:
-        pay = {**REFUND_STEP, "save_as": "refund", "compensate": {"tool": "orders_charge", "args": args}}
+        undo: JsonObject = {"tool": "orders_charge", "args": args}
+        pay: JsonObject = {**REFUND_STEP, "save_as": "refund", "compensate": undo}
         assert [(one.field, one.code) for one in problems(plan(ORDER_STEP, pay))] == expected
 
     def test_of_a_for_each_the_compensation_has_the_item_and_its_own_output(self) -> None:
@@ -268,7 +269,7 @@ class TestBudgets:
         assert told(plan(*steps, budget={"destructive": 0})) == []
 
     def test_items_that_are_known_count_each(self) -> None:
-        each = {**REFUND_STEP, "for_each": [1, 2, 3]}
+        each: JsonObject = {**REFUND_STEP, "for_each": [1, 2, 3]}
         assert told(plan(each, budget={"calls": 2})) == [(None, "budget.calls", "over_budget")]
         assert told(plan(each, budget={"calls": 3})) == []
 
@@ -278,7 +279,7 @@ class TestBudgets:
         assert told(document, rules(make)) == [(None, "budget.calls", "over_budget")]
 
     def test_a_step_behind_one_that_needs_only_settled_is_certain(self) -> None:
-        after = {**REFUND_STEP, "depends_on": ["s"], "needs": "settled"}
+        after: JsonObject = {**REFUND_STEP, "depends_on": ["s"], "needs": "settled"}
         skipped = step("s", "echo", when="${input.no}")
         assert told(plan(skipped, after, budget={"destructive": 0}, input={"no": False})) == [
             (None, "budget.destructive", "over_budget")
