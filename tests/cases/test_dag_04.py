@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.kit.chains import (
+    LIMIT_S,
     MODULES,
     Ask,
     View,
@@ -52,32 +53,36 @@ def link(shop: Workshop, name: str, target: str) -> None:
 
 
 @pytest.mark.promise("DAG-04")
-@pytest.mark.parametrize("aliases", [("a", "a", "a"), ("a", "./a", "link")], ids=["one name", "three names"])
+@pytest.mark.parametrize("aliases", [("f", "f", "f"), ("f", "./f", "link-")], ids=["one name", "three names"])
 async def test_three_edits_of_one_file_all_last_and_go_in_declared_order(
     shop: Workshop, aliases: tuple[str, str, str]
 ) -> None:
-    link(shop, "link", "a")
     async with chained(shop) as (_, ask):
-        for number in range(REPEATS):
-            (shop.folder / "files" / "a").write_text("")
-            view = await ran(ask, edits("xyz", *aliases), request_key=f"k{number}")
+
+        async def once(number: int) -> None:
+            link(shop, f"link-{number}", f"f{number}")
+            view = await ask("run", plan=edits("xyz", *(f"{name}{number}" for name in aliases)), wait_s=LIMIT_S)
             assert view["status"] == "succeeded", view
-            assert written(shop, "a") == "xyz"
+            assert written(shop, f"f{number}") == "xyz"
             assert apart(intervals(shop.book, *calls_of(view)))
+
+        await asyncio.gather(*(once(number) for number in range(REPEATS)))
 
 
 @pytest.mark.promise("DAG-04")
 async def test_two_runs_at_once_on_one_file_lose_no_letter(shop: Workshop) -> None:
     async with chained(shop) as (_, ask):
-        for number in range(REPEATS):
-            name = f"f{number}"
-            views = await asyncio.gather(
-                ran(ask, edits("abc", name, name, name)), ran(ask, edits("xyz", name, name, name))
-            )
+
+        async def once(name: str) -> None:
+            plans = (edits(letters, name, name, name) for letters in ("abc", "xyz"))
+            views = await asyncio.gather(*(ask("run", plan=one, wait_s=LIMIT_S) for one in plans))
+            assert [view["status"] for view in views] == ["succeeded"] * 2
             text = written(shop, name)
             assert sorted(text) == sorted("abcxyz"), text
             assert ["".join(letter for letter in text if letter in own) for own in ("abc", "xyz")] == ["abc", "xyz"]
             assert apart(intervals(shop.book, *(call for view in views for call in calls_of(view))))
+
+        await asyncio.gather(*(once(f"f{number}") for number in range(REPEATS)))
 
 
 @pytest.mark.promise("DAG-04")

@@ -20,7 +20,8 @@ from tests.kit.workshop import Workshop
 
 LIMIT_S: Final = 20.0
 MODULES: Final = 'modules = ["tests.kit.tools", "tests.kit.more_tools", "tests.kit.chain_tools"]'
-_LOOK_S: Final = 0.01
+_NEWS_S: Final = 0.5
+"""How long a look at a run waits for news of it."""
 
 View = dict[str, Any]
 Ask = Callable[..., Coroutine[Any, Any, View]]
@@ -77,12 +78,11 @@ async def started(ask: Ask, document: View, **more: Any) -> View:
 async def until(ask: Ask, run_id: str, holds: Callable[[View], bool], limit_s: float = LIMIT_S) -> View:
     """Look at a run until something holds."""
     ends = asyncio.get_running_loop().time() + limit_s
-    while True:
-        view = await ask("status", run_id=run_id, wait_s=0)
-        if holds(view):
-            return view
+    view = await ask("status", run_id=run_id, wait_s=0)
+    while not holds(view):
         assert asyncio.get_running_loop().time() < ends, view
-        await asyncio.sleep(_LOOK_S)
+        view = await ask("status", run_id=run_id, after_seq=view["seq"], wait_s=_NEWS_S)
+    return view
 
 
 async def becomes(ask: Ask, run_id: str, *statuses: str, limit_s: float = LIMIT_S) -> View:
