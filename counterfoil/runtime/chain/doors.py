@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ..parts import Parts
     from ..reconciling import Reconciler
     from ..refusing import Refusals
+    from .plans import Plans
     from .wakes import InProcess
 
 RECENT_SHOWN: Final = 20
@@ -76,7 +77,7 @@ class Around:
 class RunDoors:
     """The doors for plans and runs of one process; see `Runtime`."""
 
-    def __init__(self, parts: Parts, around: Around) -> None:
+    def __init__(self, parts: Parts, plans: Plans, around: Around) -> None:
         self._parts = parts
         self._driver = around.driver
         self._spawn = around.spawn
@@ -86,9 +87,9 @@ class RunDoors:
         self.news = News(parts, around.spawn)
         around.driver.hooks.changed = self._changed
         around.driver.hooks.progress = self._progressed
-        self._viewer = RunViewer(parts)
+        self._viewer = RunViewer(parts, plans)
         self._follower = RunFollower(parts, self._watch)
-        self._beginner = Beginner(parts)
+        self._beginner = Beginner(parts, plans)
         self._settler = Settler(parts, around.reconciler, around.driver)
 
     async def plan(self, principal: Principal, document: JsonValue) -> PlanView:
@@ -131,8 +132,8 @@ class RunDoors:
                 wish.found = await self._take_up(wish, request.run_id)
                 return
             begun = wish.found = await self._beginner.begin(request, lambda: wish.stop)
-            if begun is not None and not begun.replayed and not wish.stop:
-                self._driver.wake(begun.run.run_id)
+            if begun is not None and begun.planned is not None and not wish.stop:
+                self._driver.begin(begun.run, begun.planned)
         except PlanInvalidError as error:
             wish.found = RunView(*self._invalid(request.principal, "run", error))
         except RefusedError as error:

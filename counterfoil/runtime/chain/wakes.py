@@ -23,7 +23,7 @@ from ..clock import MICROSECOND
 from ..plan.spending import limits_of
 from ..tasks import log_fault
 from .driver import Drive, Over
-from .loading import board_of, load_calls, load_plan, read_steps
+from .loading import Stored, board_of, load_calls, load_plan, read_steps
 from .states import ENDED, RunStatus
 from .steps import Steps
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
     from ...ledger.runs import Claimed
     from ..plan.model import Step
-    from .loading import Planned, Stored, TakenUp
+    from .loading import Planned, TakenUp
     from .states import StepState
     from .steps import Tools
 
@@ -47,6 +47,10 @@ class RunDriver(Protocol):
 
     def wake(self, run_id: str) -> None:
         """Look at this run soon."""
+        ...
+
+    def begin(self, run: RunRow, planned: Planned) -> None:
+        """Drive a run that was made just now, for this process: nothing else is known of it yet."""
         ...
 
     async def sweep(self) -> None:
@@ -113,6 +117,14 @@ class InProcess:
         if driven.drive is not None:
             driven.drive.nudge()
 
+    def begin(self, run: RunRow, planned: Planned) -> None:
+        """Drive a run that was made just now, for this process: nothing else is known of it yet."""
+        if self._closing or run.owner_id != self._parts.ledger.owner_id:
+            self.wake(run.run_id)
+            return
+        self._driven[run.run_id] = _Driven()
+        self._spawn(self._look_after(run.run_id, (run, planned)))
+
     async def sweep(self) -> None:
         """Wake every run that is left to whoever finds it, as far as this process has the tools that it still needs."""
         ledger, at, owner_id = self._parts.ledger, self._parts.clock.now(), self._parts.ledger.owner_id
@@ -151,15 +163,22 @@ class InProcess:
             if driven.drive is not None:
                 driven.drive.release()
 
-    async def _look_after(self, run_id: str) -> None:
+    async def _look_after(self, run_id: str, made: tuple[RunRow, Planned] | None = None) -> None:
         driven = self._driven[run_id]
         try:
+            if made is not None:
+                run, planned = made
+                driven.drive = self._to_drive(run, Stored(planned.plan, planned.given_input, [], []))
+                if driven.again:
+                    driven.drive.nudge()
             while True:
-                driven.again, driven.drive = False, None
-                over = await self._drive(run_id, driven)
+                driven.again = False
+                driven.drive = driven.drive or await self._take_up(run_id)
+                over = None if driven.drive is None else await self._drive(driven, driven.drive)
                 self._faults.pop(run_id, None)
                 if self._closing or over in {None, Over.FINISHED} or not driven.again:
                     return
+                driven.drive = None
         except DamagedChainError as error:
             self._unsound.add(run_id)
             log.error("the record of a run is damaged, so it is not driven any more: %s", error)  # noqa: TRY400 (the place in our code says nothing)
@@ -168,33 +187,40 @@ class InProcess:
         finally:
             self._driven.pop(run_id, None)
 
-    async def _drive(self, run_id: str, driven: _Driven) -> Over | None:
-        """One wake; None if the run is not to be driven here."""
+    async def _drive(self, driven: _Driven, drive: Drive) -> Over:
+        if self._closing:
+            drive.release()
+        over = await drive.drive()
+        if over is Over.LOST and drive.board.run.owner_id != self._parts.ledger.owner_id:
+            driven.again = True  # this process has lost its lease and works under another name now
+        return over
+
+    async def _take_up(self, run_id: str) -> Drive | None:
+        """Claim a run and load it; None if it is not to be driven here."""
         parts, ledger = self._parts, self._parts.ledger
         owner_id, at = ledger.owner_id, parts.clock.now()
         await ledger.require_sound_chain(run_id)
         run = await ledger.record(lambda: get_run(run_id))
         if run is not None and self._is_foreign(run):
             return None
-        planned = await load_plan(parts, run) if run is not None and run.finished_at is None else None
-        if run is not None and planned is not None and not await self._serves(run, planned):
-            return None
+        planned = None
+        if run is not None and run.finished_at is None:
+            planned = await load_plan(parts, self._tools.plans, run)
+            if not await self._serves(run, planned):
+                return None
         claimed: Claimed | None = await ledger.record(lambda: claim_run(run_id, owner_id, at))
         if claimed is None or planned is None:
             return None
-        self.hooks.changed(run_id)
-        run = claimed.run
-        stored = await load_calls(parts, run, planned)
-        tell = self._tell(run_id, len(stored.plan.steps))
-        taken = board_of(run, stored, read_steps(parts, stored.plan), self._tools.stepper.output, tell)
+        return self._to_drive(claimed.run, await load_calls(parts, claimed.run, planned))
+
+    def _to_drive(self, run: RunRow, stored: Stored) -> Drive:
+        """A run that this process has claimed, as it stands."""
+        self.hooks.changed(run.run_id)
+        tell = self._tell(run.run_id, len(stored.plan.steps))
+        taken = board_of(run, stored, read_steps(self._parts, stored.plan), self._tools.stepper.output, tell)
+        owner_id = run.owner_id or ""
         steps = self._steps(run, stored, taken)
-        drive = driven.drive = Drive(self._tools, taken, steps, owner_id, self._spawn, self.hooks.changed)
-        if self._closing:
-            drive.release()
-        over = await drive.drive()
-        if over is Over.LOST and ledger.owner_id != owner_id:
-            driven.again = True  # this process has lost its lease and works under another name now
-        return over
+        return Drive(self._tools, taken, steps, owner_id, self._spawn, self.hooks.changed)
 
     def _steps(self, run: RunRow, stored: Stored, taken: TakenUp) -> Steps:
         settings, plan = self._parts.settings, stored.plan
