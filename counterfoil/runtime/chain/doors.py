@@ -87,8 +87,9 @@ class RunDoors:
         self.news = News(parts, around.spawn)
         around.driver.hooks.changed = self._changed
         around.driver.hooks.progress = self._progressed
+        around.driver.hooks.rested = self._watch.rested
         self._viewer = RunViewer(parts, plans)
-        self._follower = RunFollower(parts, self._watch)
+        self._follower = RunFollower(parts, self._watch, around.driver.is_driven)
         self._beginner = Beginner(parts, plans)
         self._settler = Settler(parts, around.reconciler, around.driver)
 

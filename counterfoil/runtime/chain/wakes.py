@@ -66,6 +66,10 @@ def _nobody(run_id: str) -> None:
     del run_id
 
 
+def _no_rest(run_id: str, finished: RunRow | None) -> None:
+    del run_id, finished
+
+
 def _no_step(done: int, step: Step, state: StepState) -> None:
     del done, step, state
 
@@ -76,9 +80,13 @@ def _no_one(run_id: str, done: int, total: int, message: str) -> None:
 
 @dataclass(slots=True)
 class Hooks:
-    """Who is told: `changed` of everything recorded about a run here, `progress` of each step that ends."""
+    """Who is told: `changed` of everything recorded about a run here, `progress` of each step that ends.
+
+    `rested` of a run that is not driven here any more, with its row where it has ended here.
+    """
 
     changed: Callable[[str], None] = _nobody
+    rested: Callable[[str, RunRow | None], None] = _no_rest
     progress: Callable[[str, int, int, str], None] = _no_one
 
 
@@ -156,6 +164,10 @@ class InProcess:
             page = await self._parts.ledger.record(lambda after=after: list_stranded(after))  # type: ignore[misc]  # bound in its turn
         return found
 
+    def is_driven(self, run_id: str) -> bool:
+        """True while a task of this process looks after a run."""
+        return run_id in self._driven
+
     def stop(self) -> None:
         """Leave every run to others; each is released at its driver's next look."""
         self._closing = True
@@ -164,7 +176,7 @@ class InProcess:
                 driven.drive.release()
 
     async def _look_after(self, run_id: str, made: tuple[RunRow, Planned] | None = None) -> None:
-        driven = self._driven[run_id]
+        driven, finished = self._driven[run_id], None
         try:
             if made is not None:
                 run, planned = made
@@ -176,6 +188,8 @@ class InProcess:
                 driven.drive = driven.drive or await self._take_up(run_id)
                 over = None if driven.drive is None else await self._drive(driven, driven.drive)
                 self._faults.pop(run_id, None)
+                if driven.drive is not None and over is Over.FINISHED:
+                    finished = driven.drive.board.run
                 if self._closing or over in {None, Over.FINISHED} or not driven.again:
                     return
                 driven.drive = None
@@ -185,7 +199,8 @@ class InProcess:
         except Exception as error:  # noqa: BLE001 (a fault of ours, or of the ledger: the run must not stay `running`)
             await self._put_off(run_id, error)
         finally:
-            self._driven.pop(run_id, None)
+            del self._driven[run_id]
+            self.hooks.rested(run_id, finished)
 
     async def _drive(self, driven: _Driven, drive: Drive) -> Over:
         if self._closing:
