@@ -177,8 +177,8 @@ class RunDoors:
     async def _wait(self, wish: _Wish, begun: Begun) -> None:
         request, run_id = wish.request, begun.run.run_id
         left = await self._waited_for(wish.settling, request.wait_s)
-        is_new = request.run_id is None and not begun.replayed
-        known = Glance(begun.run, woken=True) if is_new else None
+        is_known = begun.planned is not None or begun.run.finished_at is not None
+        known = Glance(begun.run, woken=True) if is_known else None
         await self._follower.until_still(run_id, left, request.progress, known)
 
     async def _waited_for(self, task: asyncio.Task[None] | None, wait_s: float | None) -> float | None:

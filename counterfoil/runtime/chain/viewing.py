@@ -44,7 +44,6 @@ class RunViewer:
             DamagedChainError: its record is damaged: nothing is said about it.
             LedgerError: it cannot be read now.
         """
-        await self._parts.ledger.require_sound_chain(run_id)
         found = await self._parts.ledger.reads.look(lambda: snapshot(run_id, outputs=outputs))
         if found is None:
             raise DamagedChainError(run_id, 0, "the run's row is missing")
