@@ -121,8 +121,9 @@ class InProcess:
             self._driven[run_id] = _Driven()
             self._spawn(self._look_after(run_id))
             return
-        driven.again = True
-        if driven.drive is not None:
+        if driven.drive is None:
+            driven.again = True
+        else:
             driven.drive.nudge()
 
     def begin(self, run: RunRow, planned: Planned) -> None:
@@ -176,11 +177,11 @@ class InProcess:
                 driven.drive.release()
 
     async def _look_after(self, run_id: str, made: tuple[RunRow, Planned] | None = None) -> None:
-        driven, finished = self._driven[run_id], None
+        """Until it has ended or rests; `made` is one that was made just now, of which nothing need be read."""
+        driven = self._driven[run_id]
         try:
             if made is not None:
-                run, planned = made
-                driven.drive = self._to_drive(run, Stored(planned.plan, planned.given_input, [], []))
+                driven.drive = self._to_drive(made[0], Stored(made[1].plan, made[1].given_input, [], []))
                 if driven.again:
                     driven.drive.nudge()
             while True:
@@ -188,9 +189,9 @@ class InProcess:
                 driven.drive = driven.drive or await self._take_up(run_id)
                 over = None if driven.drive is None else await self._drive(driven, driven.drive)
                 self._faults.pop(run_id, None)
-                if driven.drive is not None and over is Over.FINISHED:
-                    finished = driven.drive.board.run
-                if self._closing or over in {None, Over.FINISHED} or not driven.again:
+                if driven.drive is None or over is Over.FINISHED or self._closing:
+                    return
+                if not (driven.again or driven.drive.is_nudged):
                     return
                 driven.drive = None
         except DamagedChainError as error:
@@ -200,7 +201,8 @@ class InProcess:
             await self._put_off(run_id, error)
         finally:
             del self._driven[run_id]
-            self.hooks.rested(run_id, finished)
+            run = None if driven.drive is None else driven.drive.board.run
+            self.hooks.rested(run_id, None if run is None or run.finished_at is None else run)
 
     async def _drive(self, driven: _Driven, drive: Drive) -> Over:
         if self._closing:
