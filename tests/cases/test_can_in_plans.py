@@ -196,17 +196,27 @@ async def test_a_client_whose_connection_closes_stops_nothing_and_finds_its_run_
 
 
 @pytest.mark.promise("OPS-03")
-async def test_the_end_of_stdin_leaves_a_run_that_the_next_server_takes_to_its_end(shop: Workshop) -> None:
+@pytest.mark.parametrize("how", ["the end of stdin", "SIGTERM", "SIGINT"])
+async def test_a_server_that_stops_while_somebody_waits_leaves_a_run_that_the_next_one_takes_to_its_end(
+    shop: Workshop, how: str
+) -> None:
     furnish(shop, python=MODULES)
     shop.world.arm("s", hold="after")
     async with shop.serve() as served:
-        run_id = (await served.base("run", plan=CHAIN, wait_s=0))["run_id"]
+        asking = asyncio.create_task(served.base("run", plan=CHAIN, wait_s=25))
         await shop.world.reached("s", "done")
-        served.close_input()
+        if how == "the end of stdin":
+            served.close_input()
+        else:
+            served.terminate(signal.Signals[how])
         shop.world.release("s")
-        assert await served.ended() == 0
+        await served.ended()
+        asking.cancel()
+        await asyncio.wait({asking})
+    (row,) = shop.book.rows("SELECT run_id, stopped_at, status FROM runs")
+    assert (row["stopped_at"], row["status"] in {"queued", "running", "succeeded"}) == (None, True)
     async with shop.serve() as served:
-        done = await becomes(served.base, run_id)
+        done = await becomes(served.base, row["run_id"])
         assert done["status"] == "succeeded"
     assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 1]
 
