@@ -305,3 +305,28 @@ async def test_a_step_whose_tool_changed_since_the_plan_was_made_stops_as_plan_s
         assert (done["status"], states(done)) == ("failed", {"s": "succeeded", "pay": "failed"})
         assert of(done, "pay")["error"]["code"] == "plan_stale"
         assert of(done, "pay")["attempts"] == 0
+
+
+@pytest.mark.promise("CHAIN-SAFE")
+async def test_a_step_that_was_approved_is_not_sent_once_its_tool_has_changed_or_is_denied(shop: Workshop) -> None:
+    head = {"python": MODULES, "server": 'visibility = "deferred"'}
+    shop.configure(TOOL.format(kind="integer", effect="destructive"), head=head)
+    pays = plan(step("pay", "far_pay", {"amount": 3}))
+    writes = plan(step("asks", "kit_delete", {"ref": "asks"}), step("s", "kit_write", {"ref": "s"}, after=["asks"]))
+    async with shop.serve() as served:
+        pay = await ran(served.base, pays, "awaiting_approval")
+        write = await ran(served.base, writes, "awaiting_approval")
+        deny = '[[policy]]\nid = "no"\ntool = "kit_write"\nverdict = "deny"\nreason = "Not any more."\n'
+        shop.configure(TOOL.format(kind="number", effect="destructive") + deny, head=head)
+        served.terminate(signal.SIGHUP)
+        await shop.world.until(lambda: "is in force" in served.stderr, "no reload")
+        for view in (pay, write):
+            (asked,) = (await served.base("status", run_id=view["run_id"]))["pending"] or view["pending"]
+            await shop.command("approvals", "approve", asked["approval_id"], "--digest", asked["digest"])
+        stale = await becomes(served.base, pay["run_id"])
+        assert (stale["status"], of(stale, "pay")["error"]["code"]) == ("failed", "plan_stale")
+        assert of(stale, "pay")["attempts"] == 0
+        denied = await becomes(served.base, write["run_id"])
+        assert (denied["status"], states(denied)) == ("failed", {"asks": "succeeded", "s": "failed"})
+        assert of(denied, "s")["error"]["code"] in {"denied", "unknown_tool"}
+    assert [shop.world.count(ref) for ref in ("asks", "s")] == [1, 0]

@@ -129,6 +129,7 @@ async def test_a_valid_chain_that_is_listed_in_reverse_runs_in_the_order_of_its_
         view = await ran(ask, listed)
         assert set(states(view).values()) == {"succeeded"}
         assert [one["id"] for one in view["steps"]] == names[::-1]
+        assert list(view["outputs"]) == names[::-1], "in declared order"
         made = [view["outputs"][name]["number"] for name in names]
         assert made == sorted(made)
         assert [at.world.count(name) for name in names] == [1] * 8
