@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, func, literal, select
+from sqlalchemy import bindparam, case, func, literal, select
 
 from .queries import EVENT_PAGE, EventRow
 from .rows import ApprovalRow, CallRow, get_call
 from .run_rows import WAKE, RunRow, StepRow, get_run
 from .runs import calls_of, steps_of
-from .sealing import PayloadRow
+from .sealing import Bytes, PayloadRow
 from .sql import Count, Fact, Sql, fetch, one
 from .states import CallState
 from .tables import approvals, budgets, calls, events, outbox, payloads, runs
+
+SMALL: Final = 1_024
+"""Outputs of so many bytes are read with all others of their run, each of the larger ones by itself."""
 
 
 class Counter(NamedTuple):
@@ -30,6 +33,27 @@ class Glance(NamedTuple):
     woken: bool
 
 
+class OutputRow(NamedTuple):
+    """An output's payload, and its sealed bytes with it where they are few."""
+
+    payload_id: str
+    call_id: str
+    tenant: str
+    kind: str
+    bytes: int
+    sha256: str
+    commitment: str
+    salt: Bytes
+    key_id: str
+    chunks: int
+    sealed: Bytes | None
+
+    @property
+    def payload(self) -> PayloadRow:
+        """What is known of it without opening it."""
+        return PayloadRow(*self[:-1])
+
+
 class Snapshot(NamedTuple):
     """Everything that a run's view is made of, as of one moment.
 
@@ -41,7 +65,7 @@ class Snapshot(NamedTuple):
     steps: list[StepRow]
     pending: list[ApprovalRow]
     used: dict[str, int]
-    outputs: dict[str, PayloadRow]
+    outputs: dict[str, OutputRow]
     elsewhere: CallRow | None
 
 
@@ -55,12 +79,14 @@ USED: Sql[Counter] = Sql(
     .group_by(budgets.c.kind),
     Counter,
 )
-_PAYLOAD = [payloads.c[name] for name in PayloadRow._fields]
-OUTPUTS: Sql[PayloadRow] = Sql(
-    select(*_PAYLOAD)
+OUTPUTS: Sql[OutputRow] = Sql(
+    select(
+        *[payloads.c[name] for name in PayloadRow._fields],
+        case((payloads.c.bytes <= SMALL, payloads.c.sealed)).label("sealed"),
+    )
     .select_from(calls.join(payloads, payloads.c.payload_id == calls.c.output_payload))
     .where(calls.c.run_id == _RUN_ID, calls.c.step.is_not(None)),
-    PayloadRow,
+    OutputRow,
 )
 CALL_EVENTS: Sql[EventRow] = Sql(
     select(events.c.seq, events.c.type, events.c.at, events.c.body)

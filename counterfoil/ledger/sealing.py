@@ -135,9 +135,9 @@ def unseal(ring: Keyring, row: PayloadRow, n: int, sealed: bytes) -> bytes:
         raise DamagedLedgerError(f"payload {row.payload_id} is damaged in chunk {n}; restore a backup") from error
 
 
-def unseal_all(ring: Keyring, found: Iterable[tuple[PayloadRow, list[tuple[int, bytes]]]]) -> list[bytes]:
-    """The content of each payload. Raises what `unseal` raises."""
-    return [b"".join(unseal(ring, row, n, sealed) for n, sealed in chunks) for row, chunks in found]
+def unseal_all(ring: Keyring, found: Iterable[tuple[PayloadRow, Bytes]]) -> list[Bytes]:
+    """The content of payloads of one chunk each. Raises what `unseal` raises."""
+    return [unseal(ring, row, 0, sealed) for row, sealed in found]
 
 
 def commit(salt: bytes, content: bytes) -> str:
@@ -199,6 +199,12 @@ def describe(payload_id: str) -> Fact[PayloadRow]:
     return row
 
 
+def whole(payload_id: str) -> Fact[tuple[PayloadRow, list[tuple[int, bytes]]]]:
+    """A payload with all of its sealed bytes, of one moment. Raises what `describe` and `sealed_chunks` raise."""
+    row = yield from describe(payload_id)
+    return row, (yield from sealed_chunks(row, range(row.chunks if row.bytes else 0)))
+
+
 def sealed_chunks(row: PayloadRow, wanted: Sequence[int]) -> Fact[list[tuple[int, bytes]]]:
     """The sealed bytes of these chunks.
 
@@ -214,19 +220,6 @@ def sealed_chunks(row: PayloadRow, wanted: Sequence[int]) -> Fact[list[tuple[int
         if not chunks:
             raise DamagedLedgerError(f"chunk {n} of payload {row.payload_id} is missing; restore it from a backup")
         found.append((n, chunks[0].sealed))
-    return found
-
-
-def all_chunks(rows: Iterable[PayloadRow]) -> Fact[list[tuple[PayloadRow, list[tuple[int, bytes]]]]]:
-    """Each of these payloads with all its sealed bytes.
-
-    Raises:
-        DamagedLedgerError: some are missing.
-    """
-    found: list[tuple[PayloadRow, list[tuple[int, bytes]]]] = []
-    for row in rows:
-        chunks = yield from sealed_chunks(row, range(row.chunks))
-        found.append((row, chunks))
     return found
 
 

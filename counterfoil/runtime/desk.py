@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..ledger.rows import CallRow
     from ..registry.request import RunRequest
     from .chain.doors import RunDoors
+    from .chain.news import Listener
     from .chain.views import PlanView, RunView
     from .following import Follower
     from .parts import Parts
@@ -75,6 +76,10 @@ class Desk:
     async def run(self, request: RunRequest) -> RunView:
         """Begin a run, find it, or take it up, and wait for it; see `RunDoors.run`."""
         return await self._runs.run(request)
+
+    def listen_to_runs(self, listener: Listener) -> None:
+        """Have somebody told of every change of a run that this process drives, with its owner."""
+        self._runs.news.listen(listener)
 
     async def runs(self, *, limit: int = 50) -> list[RunView | PlainView]:
         """Every run of the ledger, the newest first, for the command line."""

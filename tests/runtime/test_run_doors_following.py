@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from counterfoil import Probe
+from counterfoil.ledger.dispatching import Dispatched, dispatch_new
+from counterfoil.ledger.recovering import resend
+from counterfoil.ledger.run_rows import RunRow
+from counterfoil.ledger.runs import create_run, hand_over
+from counterfoil.ledger.settling import settle
+from counterfoil.ledger.verify import verify_database
 from counterfoil.server.app import App
-from tests.runtime.chains import of, plan, planned, ran, seen, somebody, states, step, until
+from tests.runtime.bench import HOUR, LOST, Bench
+from tests.runtime.chains import begun, of, plan, planned, ran, seen, somebody, states, step, until
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
 from tests.runtime.talk import CAROL, LIMIT_S
@@ -40,9 +48,9 @@ async def test_a_run_is_shown_with_its_events_page_by_page(app: App) -> None:
 
 
 async def test_a_wait_with_a_seq_ends_with_the_next_event(app: App, stage: Stage) -> None:
-    begun, go = stage.hold("note")
-    view = (await app.run(plan(step("a")), wait_s=0)).wire()
-    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    started, go = stage.hold("note")
+    view = await begun(app, plan(step("a")))
+    await asyncio.wait_for(started.wait(), LIMIT_S)
     seq = (await status(app, view["run_id"]))["seq"]
     waiting = asyncio.create_task(status(app, view["run_id"], after_seq=seq, wait_s=LIMIT_S))
     await asyncio.sleep(0)
@@ -58,9 +66,9 @@ async def test_a_wait_with_a_seq_ends_with_the_next_event(app: App, stage: Stage
 
 
 async def test_a_wait_without_a_seq_ends_when_nothing_moves_by_itself(app: App, stage: Stage) -> None:
-    begun, go = stage.hold("note")
-    view = (await app.run(plan(step("a"), step("b", "refund", depends_on=["a"])), wait_s=0)).wire()
-    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    started, go = stage.hold("note")
+    view = await begun(app, plan(step("a"), step("b", "refund", depends_on=["a"])))
+    await asyncio.wait_for(started.wait(), LIMIT_S)
     waiting = asyncio.create_task(status(app, view["run_id"], wait_s=LIMIT_S))
     await asyncio.sleep(0)
     go.set()
@@ -69,10 +77,10 @@ async def test_a_wait_without_a_seq_ends_when_nothing_moves_by_itself(app: App, 
 
 async def test_a_run_of_another_process_is_followed_too(open_: OpenApp, stage: Stage) -> None:
     first, second = await open_(), await open_()
-    begun, go = stage.hold("note")
+    started, go = stage.hold("note")
     name = await planned(first, step("a"))
-    view = (await first.run(name, wait_s=0)).wire()
-    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    view = await begun(first, name)
+    await asyncio.wait_for(started.wait(), LIMIT_S)
     looking = asyncio.create_task(status(second, view["run_id"], wait_s=LIMIT_S))
     asking = asyncio.create_task(second.run(name, wait_s=LIMIT_S))
     await asyncio.sleep(0)
@@ -173,7 +181,7 @@ async def test_what_only_a_person_can_tell_stays_and_says_so(app: App, stage: St
     assert (still["status"], states(still)) == ("awaiting_reconciliation", states(view))
     call_id = of(view, "a")["call_id"]
     assert f"counterfoil reconcile {call_id}" in still["unresolved"][0]["how"]
-    word = {"resolution": "not_happened", "evidence": "looked", "then": "fail"}
+    word: dict[str, Any] = {"resolution": "not_happened", "evidence": "looked", "then": "fail"}
     refused: Any = await app.runtime.reconcile(app.local, run_id=view["run_id"], person=CAROL, **word)
     assert refused.error.code == "invalid_arguments"
     assert "call_id" in refused.error.message
@@ -199,12 +207,11 @@ async def test_a_call_that_another_process_has_settled_for_sending_again_is_sent
     open_: OpenApp, stage: Stage
 ) -> None:
     first, second = await open_(), await open_()
-    begun, go = stage.hold("note")
+    started, go = stage.hold("note")
     stage.then("keyed", lose)
     name = await planned(first, step("a", "keyed"), step("b"))
-    run_id = (await first.run(name, wait_s=0)).run_id
-    assert run_id is not None
-    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    run_id = (await begun(first, name))["run_id"]
+    await asyncio.wait_for(started.wait(), LIMIT_S)
     await seen(first, run_id, lambda view: states(view)["a"] == "awaiting_reconciliation")
     assert (await status(first, run_id))["status"] == "running"
     asking = asyncio.create_task(second.runtime.reconcile(second.local, run_id=run_id))
@@ -250,3 +257,29 @@ async def test_every_run_of_the_ledger_is_listed_for_the_command_line(app: App) 
     assert {view["run_id"] for view in listed} == {mine["run_id"], theirs.run_id}
     assert all(states(view) in ({"a": "succeeded"}, {"b": "succeeded"}) for view in listed)
     assert len(await app.runtime.runs(limit=1)) == 1
+
+
+async def resent_by_me(bench: Bench, run_id: str, driver: str) -> str:
+    """A call of a run that this owner drives, which I have queued to be sent again."""
+    at = bench.clock.now()
+    run = RunRow(run_id, "p", "t", "me", "c", "[]", "{}", "g", "p" * 64, "i", "", run_id, at + HOUR, at, at)
+    await bench.record(lambda: create_run(run, None, (), owner_id=driver))
+    row = bench.row(run_id=run_id, step="a", item=-1, route="step", tool=f"tool_of_{run_id}")
+    sealed, who = bench.sealed(row), bench.who(row, direct=False, run_id=run_id)
+    attempt = bench.attempt(driver, request_open=False)
+    assert isinstance(await bench.record(lambda: dispatch_new(row, who, sealed, attempt)), Dispatched)
+    await bench.record(lambda: settle(row.call_id, 1, replace(LOST, at=at)))
+    lost = await bench.row_of(row.call_id)
+    await bench.record(lambda: resend(row.call_id, lost.revision, bench.me, at, {"why": "it is safe"}))
+    return row.call_id
+
+
+async def test_a_queued_call_is_left_to_the_driver_of_its_run_and_to_nobody_else(bench: Bench) -> None:
+    other, at = await bench.another_owner(), bench.clock.now()
+    mine, theirs = await resent_by_me(bench, "run_1", bench.me), await resent_by_me(bench, "run_2", other)
+    assert await bench.record(lambda: hand_over(mine, bench.me, at)) is None
+    handed = await bench.record(lambda: hand_over(theirs, bench.me, at))
+    assert handed is not None
+    assert (handed.state, handed.owner_id) == ("queued", None)
+    assert await bench.record(lambda: hand_over(theirs, bench.me, at)) is None
+    assert verify_database(bench.ledger.path).ok

@@ -28,6 +28,7 @@ from ..refusal import RefusedError, refuse, refuse_arguments
 from ..tasks import log_fault
 from ..views import WAIT_S, ErrorView, Next, PlainView, events_part, how_to_decide
 from .beginning import Beginner, Begun, refusal_of_plan, require_known
+from .news import News
 from .settling import Settler
 from .viewing import RunViewer, with_more
 from .views import PlanView, RunView, brief
@@ -82,8 +83,9 @@ class RunDoors:
         self._is_closing = around.is_closing
         self._refusals = around.refusals
         self._watch = Watch()
-        around.driver.hooks.changed = self._watch.changed
-        around.driver.hooks.progress = self._watch.progressed
+        self.news = News(parts, around.spawn)
+        around.driver.hooks.changed = self._changed
+        around.driver.hooks.progress = self._progressed
         self._viewer = RunViewer(parts)
         self._follower = RunFollower(parts, self._watch)
         self._beginner = Beginner(parts)
@@ -211,8 +213,9 @@ class RunDoors:
             await self._follower.until_after(run_id, after_seq, wait_s)
         elif wait_s:
             await self._follower.until_still(run_id, wait_s)
+        view = await self._viewer.view(run_id)  # first: what it shows, the events that follow tell too
         events = await self._parts.ledger.reads.fetch(EVENTS, run_id=run_id, after_seq=after_seq or 0)
-        return with_more(await self._viewer.view(run_id), events_part(events, EVENT_PAGE))
+        return with_more(view, events_part(events, EVENT_PAGE))
 
     async def cancel(self, principal: Principal, run_id: str, reason: str | None) -> RunView:
         """Let nothing further of a run start. The answer lists the effects that stand; none is undone. Raises as
@@ -284,6 +287,14 @@ class RunDoors:
             except LedgerError as error:
                 found.append(PlainView(brief(run), refusal_of(error)))
         return found
+
+    def _changed(self, run_id: str) -> None:
+        self._watch.changed(run_id)
+        self.news.changed(run_id)
+
+    def _progressed(self, run_id: str, done: int, total: int, message: str) -> None:
+        self._watch.progressed(run_id, done, total, message)
+        self.news.changed(run_id)
 
     async def let_go(self, row: CallRow) -> None:
         """Something happened to a call, perhaps of a run: whoever drives that goes on with it."""

@@ -126,12 +126,21 @@ class Drive:
             await self._note()
         if arrivals.lost:
             return Over.LOST
+        if self._is_late():
+            arrivals.look = True  # a timer runs by another clock than the one that a deadline is stated in
+            return None
         self._launch()
         return None if self._moves() else await self._come_to_rest()
 
     def _is_busy(self) -> bool:
         board = self.board
         return bool(self._flights.inbox or self._arrivals.look or board.back or board.starting or board.notes)
+
+    def _is_late(self) -> bool:
+        """True once the run's deadline has passed and nobody has seen it yet."""
+        run, halt = self.board.run, self.board.halt
+        seen = halt is not None and halt.reason in {CANCELLED, DEADLINE}
+        return run.deadline_at is not None and not seen and self._clock.now() >= run.deadline_at
 
     def _moves(self) -> bool:
         near = self._clock.now() + NEAR

@@ -22,8 +22,7 @@ from .views import RunView, Told, body_of, effects_of
 
 if TYPE_CHECKING:
     from ...ledger.rows import CallRow
-    from ...ledger.run_reading import Snapshot
-    from ...ledger.sealing import PayloadRow
+    from ...ledger.run_reading import OutputRow, Snapshot
     from ...registry.vocabulary import JsonObject, JsonValue, RecoveryClass
     from ..parts import Parts
     from ..plan.model import Plan
@@ -101,28 +100,39 @@ class RunViewer:
         """What is shown of each output, so many `times` in all: itself, or the mark of one that is too large."""
         left = self._parts.settings.output_model_bytes
         cells: dict[str, JsonValue] = {}
-        whole: list[tuple[str, PayloadRow]] = []
-        cut: list[tuple[str, PayloadRow]] = []
+        whole: list[tuple[str, OutputRow]] = []
+        cut: list[tuple[str, OutputRow]] = []
         for row in rows:
-            payload = None if row.output_payload is None else found.outputs.get(row.output_payload)
-            if payload is None:
+            output = None if row.output_payload is None else found.outputs.get(row.output_payload)
+            if output is None:
                 cells[row.call_id] = None  # it ended without a result, which is an output
-            elif payload.bytes * times[row.call_id] <= left:
-                left -= payload.bytes * times[row.call_id]
-                whole.append((row.call_id, payload))
+            elif output.bytes * times[row.call_id] <= left:
+                left -= output.bytes * times[row.call_id]
+                whole.append((row.call_id, output))
             else:
-                cut.append((row.call_id, payload))
-        contents = await self._parts.ledger.open_payloads([payload for _, payload in whole])
-        cells |= {call_id: json.loads(raw) for (call_id, _), raw in zip(whole, contents, strict=True)}
-        for count, (call_id, payload) in enumerate(cut):
-            cells[call_id] = await self._mark(payload, PREVIEW_CHARACTERS if count < PREVIEWED else 0)
+                cut.append((row.call_id, output))
+        cells |= await self._opened(whole)
+        for count, (call_id, output) in enumerate(cut):
+            cells[call_id] = await self._mark(output, PREVIEW_CHARACTERS if count < PREVIEWED else 0)
         return cells
 
-    async def _mark(self, payload: PayloadRow, preview: int) -> JsonObject:
-        raw = await self._parts.ledger.read_payload(payload.payload_id, 0, preview * 4) if preview else b""
+    async def _opened(self, whole: list[tuple[str, OutputRow]]) -> dict[str, JsonValue]:
+        ledger = self._parts.ledger
+        small = [(call_id, output.payload, output.sealed) for call_id, output in whole if output.sealed is not None]
+        contents = await ledger.open_read([(payload, sealed) for _, payload, sealed in small])
+        opened: dict[str, JsonValue] = {}
+        for (call_id, _, _), raw in zip(small, contents, strict=True):
+            opened[call_id] = json.loads(raw)
+        for call_id, output in whole:
+            if output.sealed is None:
+                opened[call_id] = json.loads(await ledger.open_payload(output.payload_id))
+        return opened
+
+    async def _mark(self, output: OutputRow, preview: int) -> JsonObject:
+        raw = await self._parts.ledger.read_payload(output.payload_id, 0, preview * 4) if preview else b""
         text = raw.decode("utf-8", "ignore")[:preview]
-        uri = f"counterfoil://artifacts/{payload.payload_id}"
-        return {"truncated": Truncated(payload.bytes, payload.sha256, uri, text).wire()}
+        uri = f"counterfoil://artifacts/{output.payload_id}"
+        return {"truncated": Truncated(output.bytes, output.sha256, uri, text).wire()}
 
 
 def _giving(step: StepShown) -> list[CallRow] | None:
