@@ -35,6 +35,12 @@ async def planned(app: App, *steps: Wire, **more: Any) -> str:
     return view.plan_id
 
 
+async def begun(app: App, wanted: str | Wire, **more: Any) -> Wire:
+    """A run of this plan, or of the one with this id, without any wait."""
+    view: Wire = (await app.run(wanted, wait_s=0, **more)).wire()
+    return view
+
+
 async def ran(app: App, *steps: Wire, **more: Any) -> Wire:
     """A new run of these steps, once nothing about it moves by itself."""
     return (await app.run(plan(*steps, **more))).wire()

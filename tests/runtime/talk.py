@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from counterfoil.runtime.approvals import Decider
-from counterfoil.runtime.views import ApprovalView, CallView, PlainView
+from counterfoil.runtime.views import ApprovalView, CallView
 from counterfoil.server.app import App
 
 CAROL = Decider("os:carol", "same_user", "cli")
@@ -36,7 +36,7 @@ async def approve(app: App, view: CallView, decision: str = "approve", decider: 
     return await app.runtime.decide((await proposal(app, view)).approval_id, decision, decider=decider)
 
 
-async def say(app: App, call_id: str | None, resolution: str, then: str | None = None) -> CallView | PlainView:
+async def say(app: App, call_id: str | None, resolution: str, then: str | None = None) -> Any:
     return await app.runtime.reconcile(
         app.local, call_id=call_id, resolution=resolution, evidence="the far side's own list", then=then, person=CAROL
     )

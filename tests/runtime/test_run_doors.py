@@ -14,7 +14,7 @@ from counterfoil.registry.principal import Principal
 from counterfoil.registry.request import NOBODY_WAITS, RunRequest
 from counterfoil.server.app import App, open_app
 from tests.runtime.bench import HandClock
-from tests.runtime.chains import of, plan, planned, ran, seen, somebody, states, step, until
+from tests.runtime.chains import begun, of, plan, planned, ran, seen, somebody, states, step, until
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage
 from tests.runtime.talk import LIMIT_S
@@ -71,7 +71,7 @@ async def test_a_plan_of_somebody_else_is_one_that_is_not_there(app: App) -> Non
 
 async def test_three_impatient_requests_for_one_plan_are_one_run(app: App, stage: Stage) -> None:
     name = await planned(app, step("a"), step("b"))
-    views = [view.wire() for view in await asyncio.gather(*(app.run(name) for _ in range(3)))]
+    views: list[Any] = [view.wire() for view in await asyncio.gather(*(app.run(name) for _ in range(3)))]
     assert len({view["run_id"] for view in views}) == 1
     assert sorted(view["replayed"] for view in views) == [False, True, True]
     assert {view["status"] for view in views} == {"succeeded"}
@@ -149,14 +149,14 @@ async def opened_with(stack: AsyncExitStack, folder: Path, module: str, scopes: 
 async def test_a_plan_whose_tool_has_changed_is_stale_at_once_and_a_run_of_it_is_found(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         first = await opened_with(stack, tmp_path, "changing_before", [])
-        name, begun = await planned(first, step("a", "changing")), await planned(first, step("b", "changing"))
-        done = await first.run(begun)
+        name, other = await planned(first, step("a", "changing")), await planned(first, step("b", "changing"))
+        done = await first.run(other)
         changed = await opened_with(stack, tmp_path, "changing_after", ["more"])
         view = await changed.run(name)
         assert view.error is not None
         assert (view.error.code, view.error.details["steps"]) == ("plan_stale", ["a"])
         assert count(changed, "runs") == 1
-        assert (await changed.run(begun)).run_id == done.run_id
+        assert (await changed.run(other)).run_id == done.run_id
 
 
 @pytest.mark.parametrize(
@@ -200,11 +200,11 @@ async def test_a_failed_run_is_no_error_of_its_request(app: App, stage: Stage) -
 
 
 async def test_a_wait_of_nothing_answers_at_once_and_the_run_goes_on(app: App, stage: Stage) -> None:
-    begun, go = stage.hold("note")
-    view = (await app.run(plan(step("a")), wait_s=0)).wire()
+    started, go = stage.hold("note")
+    view = await begun(app, plan(step("a")))
     assert (view["status"], view["finished_at"]) == ("running", None)
     assert view["next"]["tool"] == "status"
-    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    await asyncio.wait_for(started.wait(), LIMIT_S)
     go.set()
     assert (await until(app, view["run_id"], "succeeded"))["outputs"] == {"a": {"ref": "a"}}
 
@@ -316,15 +316,15 @@ async def test_a_run_of_somebody_else_cannot_be_taken_up(app: App) -> None:
 
 async def test_a_plan_is_judged_again_by_the_rules_of_now_when_it_is_run(open_: OpenApp, stage: Stage) -> None:
     before = await open_()
-    name, begun = await planned(before, step("a"), step("b", "peek")), await planned(before, step("a"))
-    done = await before.run(begun)
+    name, first = await planned(before, step("a"), step("b", "peek")), await planned(before, step("a"))
+    done = await before.run(first)
     rule = '[[policy]]\nid = "no-notes"\nverdict = "deny"\ntool = "note"\nreason = "not now"\n'
     now = await open_(more=rule)
     view: Any = (await now.run(name)).wire()
     assert view["error"]["code"] == "plan_invalid"
     assert [one["step"] for one in view["errors"]] == ["a"]
     assert stage.count("note") == 1
-    assert (await now.run(begun)).run_id == done.run_id  # what is there is shown, whatever may be begun now
+    assert (await now.run(first)).run_id == done.run_id  # what is there is shown, whatever may be begun now
 
 
 async def test_whoever_listens_is_told_of_changes_with_the_owner_of_the_run(app: App) -> None:

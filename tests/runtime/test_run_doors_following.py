@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from counterfoil import Probe
-from counterfoil.ledger.dispatching import dispatch_new
+from counterfoil.ledger.dispatching import Dispatched, dispatch_new
 from counterfoil.ledger.recovering import resend
 from counterfoil.ledger.run_rows import RunRow
 from counterfoil.ledger.runs import create_run, hand_over
@@ -18,7 +18,7 @@ from counterfoil.ledger.settling import settle
 from counterfoil.ledger.verify import verify_database
 from counterfoil.server.app import App
 from tests.runtime.bench import HOUR, LOST, Bench
-from tests.runtime.chains import of, plan, planned, ran, seen, somebody, states, step, until
+from tests.runtime.chains import begun, of, plan, planned, ran, seen, somebody, states, step, until
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
 from tests.runtime.talk import CAROL, LIMIT_S
@@ -48,9 +48,9 @@ async def test_a_run_is_shown_with_its_events_page_by_page(app: App) -> None:
 
 
 async def test_a_wait_with_a_seq_ends_with_the_next_event(app: App, stage: Stage) -> None:
-    begun, go = stage.hold("note")
-    view = (await app.run(plan(step("a")), wait_s=0)).wire()
-    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    started, go = stage.hold("note")
+    view = await begun(app, plan(step("a")))
+    await asyncio.wait_for(started.wait(), LIMIT_S)
     seq = (await status(app, view["run_id"]))["seq"]
     waiting = asyncio.create_task(status(app, view["run_id"], after_seq=seq, wait_s=LIMIT_S))
     await asyncio.sleep(0)
@@ -66,9 +66,9 @@ async def test_a_wait_with_a_seq_ends_with_the_next_event(app: App, stage: Stage
 
 
 async def test_a_wait_without_a_seq_ends_when_nothing_moves_by_itself(app: App, stage: Stage) -> None:
-    begun, go = stage.hold("note")
-    view = (await app.run(plan(step("a"), step("b", "refund", depends_on=["a"])), wait_s=0)).wire()
-    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    started, go = stage.hold("note")
+    view = await begun(app, plan(step("a"), step("b", "refund", depends_on=["a"])))
+    await asyncio.wait_for(started.wait(), LIMIT_S)
     waiting = asyncio.create_task(status(app, view["run_id"], wait_s=LIMIT_S))
     await asyncio.sleep(0)
     go.set()
@@ -77,10 +77,10 @@ async def test_a_wait_without_a_seq_ends_when_nothing_moves_by_itself(app: App, 
 
 async def test_a_run_of_another_process_is_followed_too(open_: OpenApp, stage: Stage) -> None:
     first, second = await open_(), await open_()
-    begun, go = stage.hold("note")
+    started, go = stage.hold("note")
     name = await planned(first, step("a"))
-    view = (await first.run(name, wait_s=0)).wire()
-    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    view = await begun(first, name)
+    await asyncio.wait_for(started.wait(), LIMIT_S)
     looking = asyncio.create_task(status(second, view["run_id"], wait_s=LIMIT_S))
     asking = asyncio.create_task(second.run(name, wait_s=LIMIT_S))
     await asyncio.sleep(0)
@@ -181,7 +181,7 @@ async def test_what_only_a_person_can_tell_stays_and_says_so(app: App, stage: St
     assert (still["status"], states(still)) == ("awaiting_reconciliation", states(view))
     call_id = of(view, "a")["call_id"]
     assert f"counterfoil reconcile {call_id}" in still["unresolved"][0]["how"]
-    word = {"resolution": "not_happened", "evidence": "looked", "then": "fail"}
+    word: dict[str, Any] = {"resolution": "not_happened", "evidence": "looked", "then": "fail"}
     refused: Any = await app.runtime.reconcile(app.local, run_id=view["run_id"], person=CAROL, **word)
     assert refused.error.code == "invalid_arguments"
     assert "call_id" in refused.error.message
@@ -207,12 +207,11 @@ async def test_a_call_that_another_process_has_settled_for_sending_again_is_sent
     open_: OpenApp, stage: Stage
 ) -> None:
     first, second = await open_(), await open_()
-    begun, go = stage.hold("note")
+    started, go = stage.hold("note")
     stage.then("keyed", lose)
     name = await planned(first, step("a", "keyed"), step("b"))
-    run_id = (await first.run(name, wait_s=0)).run_id
-    assert run_id is not None
-    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    run_id = (await begun(first, name))["run_id"]
+    await asyncio.wait_for(started.wait(), LIMIT_S)
     await seen(first, run_id, lambda view: states(view)["a"] == "awaiting_reconciliation")
     assert (await status(first, run_id))["status"] == "running"
     asking = asyncio.create_task(second.runtime.reconcile(second.local, run_id=run_id))
@@ -260,25 +259,27 @@ async def test_every_run_of_the_ledger_is_listed_for_the_command_line(app: App) 
     assert len(await app.runtime.runs(limit=1)) == 1
 
 
+async def resent_by_me(bench: Bench, run_id: str, driver: str) -> str:
+    """A call of a run that this owner drives, which I have queued to be sent again."""
+    at = bench.clock.now()
+    run = RunRow(run_id, "p", "t", "me", "c", "[]", "{}", "g", "p" * 64, "i", "", run_id, at + HOUR, at, at)
+    await bench.record(lambda: create_run(run, None, (), owner_id=driver))
+    row = bench.row(run_id=run_id, step="a", item=-1, route="step", tool=f"tool_of_{run_id}")
+    sealed, who = bench.sealed(row), bench.who(row, direct=False, run_id=run_id)
+    attempt = bench.attempt(driver, request_open=False)
+    assert isinstance(await bench.record(lambda: dispatch_new(row, who, sealed, attempt)), Dispatched)
+    await bench.record(lambda: settle(row.call_id, 1, replace(LOST, at=at)))
+    lost = await bench.row_of(row.call_id)
+    await bench.record(lambda: resend(row.call_id, lost.revision, bench.me, at, {"why": "it is safe"}))
+    return row.call_id
+
+
 async def test_a_queued_call_is_left_to_the_driver_of_its_run_and_to_nobody_else(bench: Bench) -> None:
     other, at = await bench.another_owner(), bench.clock.now()
-    for run_id, driver in (("run_1", bench.me), ("run_2", other)):
-        run = RunRow(run_id, "p", "t", "me", "c", "[]", "{}", "g", "p" * 64, "i", "", run_id, at + HOUR, at, at)
-        await bench.record(lambda run=run, driver=driver: create_run(run, None, (), owner_id=driver))
-        row = bench.row(run_id=run_id, step="a", item=-1, route="step", tool=f"tool_of_{run_id}")
-        sealed, who = bench.sealed(row), bench.who(row, direct=False, run_id=run_id)
-        attempt = bench.attempt(driver, request_open=False)
-        sent = await bench.record(
-            lambda row=row, who=who, sealed=sealed, attempt=attempt: dispatch_new(row, who, sealed, attempt)
-        )
-        lost = await bench.record(lambda sent=sent: settle(sent.row.call_id, 1, replace(LOST, at=at)))
-        row = await bench.row_of(sent.row.call_id)
-        assert lost is not None
-        await bench.record(lambda row=row: resend(row.call_id, row.revision, bench.me, at, {"why": "it is safe"}))
-        handed = await bench.record(lambda row=row: hand_over(row.call_id, bench.me, at))
-        if driver == bench.me:
-            assert handed is None
-        else:
-            assert handed is not None
-            assert (handed.state, handed.owner_id) == ("queued", None)
+    mine, theirs = await resent_by_me(bench, "run_1", bench.me), await resent_by_me(bench, "run_2", other)
+    assert await bench.record(lambda: hand_over(mine, bench.me, at)) is None
+    handed = await bench.record(lambda: hand_over(theirs, bench.me, at))
+    assert handed is not None
+    assert (handed.state, handed.owner_id) == ("queued", None)
+    assert await bench.record(lambda: hand_over(theirs, bench.me, at)) is None
     assert verify_database(bench.ledger.path).ok

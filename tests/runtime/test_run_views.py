@@ -15,7 +15,7 @@ from counterfoil.ledger.run_rows import RunRow
 from counterfoil.runtime.chain.views import next_of_run
 from counterfoil.server.app import App
 from tests.runtime.bench import HandClock
-from tests.runtime.chains import of, plan, planned, ran, seen, states, step, until
+from tests.runtime.chains import begun, of, plan, planned, ran, seen, states, step, until
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
 from tests.runtime.talk import CAROL
@@ -64,18 +64,18 @@ async def test_steps_stand_in_declared_order_and_say_why(app: App, stage: Stage)
 
 
 async def test_steps_that_have_not_begun_are_waiting_or_ready(app: App, stage: Stage) -> None:
-    begun, go = stage.hold("note")
+    started, go = stage.hold("note")
     name = await planned(
         app, step("a"), step("b", depends_on=["a"]), step("c", "peek"), step("d", depends_on=["c"]), max_parallel=1
     )
-    view = (await app.run(name, wait_s=0)).wire()
+    view = await begun(app, name)
     view = await seen(app, view["run_id"], lambda found: states(found)["a"] == "running")
     assert states(view)["b"] == "waiting"
     assert states(view)["d"] in {"waiting", "ready"}
     assert view["status"] == "running"
     assert "b" not in view["outputs"]
     go.set()
-    assert begun.is_set()
+    assert started.is_set()
     await until(app, view["run_id"], "succeeded")
 
 

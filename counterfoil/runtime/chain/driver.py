@@ -97,12 +97,16 @@ class Drive:
                 if not self._is_busy():
                     await self._flights.stirred()
         except Exception:
-            self._tools.stepper.give_up(self.board.run.run_id)
-            await self._flights.landed()
+            await self.landed()
             raise
         finally:
             self._flights.end()
         return over
+
+    async def landed(self) -> None:
+        """Nothing more is sent; come back when what was has its end."""
+        self._tools.stepper.give_up(self.board.run.run_id)
+        await self._flights.landed()
 
     async def _pass(self) -> Over | None:
         board, arrivals = self.board, self._arrivals
@@ -193,6 +197,8 @@ class Drive:
         board.run = run
         self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(run.scopes)))
         stated = board.halt.reason if board.halt is not None else None
+        if board.scheduler.over:
+            return  # too late to stop what has ended
         if run.cancel_requested_at is not None:
             if stated != CANCELLED:
                 await self._stop_sent(run)
