@@ -32,8 +32,7 @@ class CallId(NamedTuple):
 
 
 _OPEN_STATES = text("calls.state != 'settled' AND calls.state != 'refused'")
-_DIRECT = text("calls.step IS NULL")
-"""The calls of a run are its driver's to take over and to carry on."""
+_DIRECT = text("calls.step IS NULL")  # the calls of a run are its driver's to take over and to carry on
 
 ORPHANS: Sql[CallId] = Sql(
     select(calls.c.call_id)
