@@ -65,7 +65,7 @@ async def test_what_hangs_on_a_step_that_did_not_succeed_is_not_run_because_of_i
         assert shop.book.rows("SELECT owner_id FROM runs") == [{"owner_id": None}]
         assert shop.book.rows("SELECT * FROM outbox") == []
         again = await ask("status", run_id=run_id, wait_s=0)
-        assert [e["type"] for e in again["events"]] == [e["type"] for e in view["events"]]
+        assert (again["version"], again["events"][-1]["type"]) == (view["version"], "run_finished")
     assert [at.world.count(ref) for ref in "abcd"] == [1, 0, 1, 0]
 
 
