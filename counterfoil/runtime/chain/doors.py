@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from .wakes import InProcess
 
 RECENT_SHOWN: Final = 20
-CANCEL_WAIT_S: Final = 2.0
-"""How long a cancel waits for what ends at once, in seconds; what was sent is followed to its end after that."""
+AT_ONCE_S: Final = 2.0
+"""How long cancel and reconcile wait for what a run does at once, in seconds; the rest goes on after their answer."""
 RUN_PREFIX: Final = "run_"
 
 
@@ -226,21 +226,23 @@ class RunDoors:
         at, by, why = self._parts.clock.now(), principal.subject, redact_text(reason or "")
         await self._parts.ledger.record(lambda: ask_cancel(run_id, by, why, at))
         self._driver.wake(run_id)
-        await self._follower.until_still(run_id, CANCEL_WAIT_S)
+        await self._follower.until_still(run_id, AT_ONCE_S)
         return await self._viewer.view(run_id, effects=True)
 
     async def reconcile(
-        self, principal: Principal, run_id: str, *, expected_version: int | None, is_person: bool
+        self, principal: Principal, run_id: str, *, expected_version: int | None, wait_s: float, is_person: bool
     ) -> RunView:
-        """Settle all of a run that can be settled; then it goes on, and is waited for a little. Raises as `status`."""
+        """Settle all of a run that can be settled, and let it go on. After `wait_s` the answer is how it stands, and
+        `AT_ONCE_S` after that is settled. Raises as `status`.
+        """  # noqa: D205 (one sentence)
         run = await self._own(principal, run_id, or_person=is_person)
         await self._parts.ledger.require_sound_chain(run_id)
         if expected_version is not None and expected_version != run.version:
             text = f"The run is at version {run.version}, not {expected_version}. Look at it again."
             raise refuse(ErrorCode.VERSION_CONFLICT, text)
         settling = self._spawn(self._settler.follow_all(run_id))
-        left = await self._waited_for(settling, self._parts.settings.follow_up_wait_s)
-        await self._follower.until_still(run_id, left)
+        left = await self._waited_for(settling, wait_s)
+        await self._follower.until_still(run_id, min(left or 0.0, AT_ONCE_S))
         return await self._viewer.view(run_id)
 
     async def pending(self, principal: Principal, run_id: str) -> str:
