@@ -134,7 +134,7 @@ class Desk:
                 case = self._desk.cases.get(row.call_id)
                 if case is not None and row.is_read and case.running is not None:
                     case.running.stop_read()
-            await self._runs.let_go(done or row)
+            self._runs.wake(done or row)
             return await self._view(done or row)
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
@@ -280,7 +280,7 @@ class Desk:
     async def _carried(self, row: CallRow) -> CallView:
         """The view of a call that was followed up; one that is sent again is waited for a little."""
         if row.in_run:
-            await self._runs.let_go(row)
+            self._runs.wake(row)
             row = await self._follower.until_still(row.call_id, self._desk.settings.follow_up_wait_s) or row
         elif row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id:
             self._take_up(row)
