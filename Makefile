@@ -35,7 +35,7 @@ $(DEV): pyproject.toml requirements.lock | $(BIN)/python
 $(CLIENTS): scripts/install_clients.py requirements.lock | $(DEV)
 	@$(BIN)/python -m scripts.install_clients && touch $@ || true # what is missing is tried again next time, and told by its tests
 
-demo: $(RUNTIME) ## The main job on real parts: a refund whose answer is lost, settled without a second refund
+demo: $(RUNTIME) ## The main job on real parts: a chain whose answer is lost and whose server dies, each effect once
 	$(BIN)/counterfoil demo
 
 test: $(DEV) $(CLIENTS) ## Every test

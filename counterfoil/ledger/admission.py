@@ -25,7 +25,7 @@ from .rows import (
     KeyRow,
     get_call,
 )
-from .run_rows import standing
+from .run_rows import Standing, standing
 from .sealing import Sealed, columns
 from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState
@@ -253,9 +253,11 @@ def _by_key(bound: KeyRow, who: Neighbours) -> Fact[Duplicate | None]:
 
 def run_says(row: CallRow, owner_id: str, at: int) -> Fact[RunSaysNo | None]:
     """Whether the run of a step lets it be sent, or proposed, by this owner; None if it does, or there is no run."""
-    if not row.in_run:
-        return None
-    run = yield from standing(row.run_id)
+    return says_no((yield from standing(row.run_id)), row, owner_id, at) if row.in_run else None
+
+
+def says_no(run: Standing, row: CallRow, owner_id: str, at: int) -> RunSaysNo | None:
+    """The same of a run that was read already."""
     if run.owner_id != owner_id or run.finished_at is not None:
         return RunSaysNo("moved")
     if run.cancel_requested_at is not None:

@@ -32,6 +32,7 @@ from .admission import (
     look_around,
     owner_lives,
     run_says,
+    says_no,
     store_if_clear,
     take_leases,
 )
@@ -51,6 +52,7 @@ from .rows import (
     move,
     place_of,
 )
+from .run_rows import standing
 from .sealing import Sealed, store
 from .sql import Count, Fact, Sql, add, change, fetch, one
 from .states import CallState, Move
@@ -126,7 +128,8 @@ def dispatch_new(
 ) -> Fact[Dispatched | NotDispatched]:
     """T1 of a call that has no row yet."""
     yield from mark_delivered(attempt.deliveries)
-    said = yield from run_says(row, attempt.owner_id, attempt.at)
+    run = (yield from standing(row.run_id)) if row.in_run else None
+    said = says_no(run, row, attempt.owner_id, attempt.at) if run is not None else None
     if said is not None:
         return said
     guarded = bool(row.resource_keys or attempt.charges)
@@ -136,7 +139,7 @@ def dispatch_new(
             return stop
         yield from store(arguments)
     made = yield from create(
-        row, Move.DISPATCH, EventType.DISPATCHED, _t1(row, 1, attempt, arguments), **_dispatched(1, attempt)
+        row, Move.DISPATCH, EventType.DISPATCHED, _t1(row, 1, attempt, arguments), run, **_dispatched(1, attempt)
     )
     yield from _cross(made, attempt)
     if row.key is not None:

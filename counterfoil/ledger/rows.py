@@ -15,7 +15,7 @@ from sqlalchemy import Update, bindparam, select, text, update
 from ..canonical import JsonObject
 from .chain import ENDS_THERE, INSERT_EVENT, Head, append, check_last, following
 from .events import EventType
-from .run_rows import WHOLE, chained, extend, post, standing
+from .run_rows import WHOLE, Standing, chained, extend, post, standing
 from .sql import Fact, Sql, add, change, one
 from .states import UNRESOLVED, Move, after
 from .tables import approvals, attempts, calls, keys
@@ -367,10 +367,20 @@ def place_of(row: CallRow) -> JsonObject:
     return {"step": row.step} if row.item == WHOLE else {"step": row.step, "item": row.item}
 
 
-def create(row: CallRow, by: Move, event: EventType, data: JsonObject, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
-    """Write a call's first record: its first event and its row, after the given move from `new`."""
+def create(
+    row: CallRow,
+    by: Move,
+    event: EventType,
+    data: JsonObject,
+    run: Standing | None = None,
+    **changes: Any,  # noqa: ANN401 (columns)
+) -> Fact[CallRow]:
+    """Write a call's first record: its first event and its row, after the given move from `new`.
+
+    `run` is how its run stands, where this transaction has read that already.
+    """
     if row.in_run:
-        stands = yield from standing(row.run_id)
+        stands = run or (yield from standing(row.run_id))
         at = max(row.created_at, stands.last_at or 0)
         head, entry = chained(row.run_id, row.call_id, event, at, data, stands)
         yield from extend(stands, head, entry)

@@ -199,6 +199,12 @@ def describe(payload_id: str) -> Fact[PayloadRow]:
     return row
 
 
+def whole(payload_id: str) -> Fact[tuple[PayloadRow, list[tuple[int, bytes]]]]:
+    """A payload with all of its sealed bytes, of one moment. Raises what `describe` and `sealed_chunks` raise."""
+    row = yield from describe(payload_id)
+    return row, (yield from sealed_chunks(row, range(row.chunks if row.bytes else 0)))
+
+
 def sealed_chunks(row: PayloadRow, wanted: Sequence[int]) -> Fact[list[tuple[int, bytes]]]:
     """The sealed bytes of these chunks.
 

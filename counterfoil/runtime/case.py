@@ -72,6 +72,8 @@ class Within:
 
     def narrow(self, contract: Contract) -> Contract:
         """The contract with the plan's own time-out and retry; these can only be the lower ones."""
+        if (self.timeout_s, self.attempts, self.backoff_s, self.least_s) == (None, None, None, None):
+            return contract  # it knows its digest and its compiled schemas, and a new one would make them again
         limits, retry = contract.limits, contract.retry
         return replace(
             contract,

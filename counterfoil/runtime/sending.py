@@ -162,7 +162,7 @@ class Sender:
         """
         contract, blocking = case.known.contract, case.known.adapter.blocking
         while True:
-            turn = await self._patiently(case, _turn(parallel))
+            turn = await (self._patiently(case, _turn(parallel)) if parallel.locked() else _turn(parallel))
             if not self._parts.capacity.full(contract, blocking=blocking):
                 slot = await self._tool_slot(case)
                 slot.add(parallel)

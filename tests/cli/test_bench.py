@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -16,13 +17,18 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
+from counterfoil.server.bench.engines import installed
 from counterfoil.server.bench.figures import Figure, Judged, Spread, at_least, at_most, ratios
+from counterfoil.server.bench.machine import machine
 from counterfoil.server.bench.plain import PlainBM25
 from counterfoil.server.bench.plot import svg
 from counterfoil.server.bench.quality import recall
-from counterfoil.server.bench.run import MEASUREMENTS
+from counterfoil.server.bench.run import MEASUREMENTS, Report
+from counterfoil.server.bench.settings import QUICK
 from counterfoil.server.bench.synthetic import queries, tools
+from counterfoil.server.bench.table import shown
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., Any]
@@ -65,6 +71,19 @@ class TestFigures:
         beside = figure([0.5], [0.0], target=at_most(1.5))
         assert (beside.ratio, beside.met, beside.wire()["ratio"]) == (None, None, None)
 
+    def test_what_is_not_here_to_be_measured_is_named_and_says_how_to_get_it(self) -> None:
+        absent = Figure.alone(
+            "a.b", "a", "steps/s", [3.0], against="an engine", target=at_least(5.0), missing="not installed: pip ..."
+        )
+        assert (absent.met, absent.ratio) == (None, None)
+        assert absent.wire()["reference"] == {"what": "an engine", "missing": "not installed: pip ..."}
+        screen = StringIO()
+        Console(width=120, file=screen).print(shown(Report((absent,), machine(), QUICK, 1.0)))
+        said = screen.getvalue()
+        assert "3 steps/s  not installed" in said
+        assert "reference: an engine: not installed: pip ..." in said
+        assert "MISSED" not in said
+
     @pytest.mark.parametrize(("depth", "expected"), [(1, 1.0), (2, 0.5), (3, 1.0), (9, 1.0)])
     def test_recall_is_over_the_most_that_could_be_there(self, depth: int, expected: float) -> None:
         assert recall(["a", "x", "b"], ["b", "a"], depth) == expected
@@ -90,6 +109,7 @@ class TestFigures:
         assert "url(#missed)" in fills
 
 
+ENGINES = [(name.lower(), what) for name, engine in installed().items() for what in ("", ".cpu") if engine or not what]
 EXPECTED = {
     "call": {f"call.{kind}.{n}.{what}" for kind in ("read", "write") for n in (16, 1) for what in ("cpu", "wall")},
     "ledger": {f"ledger.{n}.{what}" for n in (1, 16, 64, 128) for what in ("rate", "cpu", "naive")},
@@ -102,7 +122,31 @@ EXPECTED = {
     | {f"search.recall.live-step.{depth}" for depth in (1, 5, 10)},
     "start": {"start.wall", "start.cpu"},
     "growth": {"growth.tools", "growth.ledger"},
+    "chains": {f"chains.{n}.{engine}{what}" for n in (16, 1) for engine, what in ENGINES}
+    | {"chains.long.cpu", "chains.long.memory"},
 }
+
+
+ALONE = """
+import asyncio, os, pathlib, sys
+
+def forbid(event, args):
+    if event in {"socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname"}:
+        print("network:", event, args, file=sys.stderr)
+        os._exit(9)
+
+sys.addaudithook(forbid)
+from counterfoil.server.bench.engines import installed
+
+async def main():
+    before = dict(os.environ)
+    async with installed()[sys.argv[1]](pathlib.Path.cwd(), 3, 2) as run:
+        await asyncio.gather(run(0), run(1), run(2))
+    assert dict(os.environ) == before
+
+asyncio.run(main())
+print("done")
+"""
 
 
 @pytest.fixture
@@ -135,9 +179,10 @@ def test_a_quick_run_has_every_figure_beside_its_reference(
     for one in answer["figures"]:
         assert one["ours"]["samples"] >= 1
         assert one["reference"]["what"]
-        no_ratio = one["name"].startswith("search.recall") and one["reference"]["median"] == 0
-        assert (one["ratio"] is None) == no_ratio, one
-        assert (one["met"] is None) == (one["target"] is None), one
+        missing = one["reference"]["missing"]
+        no_ratio = missing or (one["name"].startswith("search.recall") and one["reference"]["median"] == 0)
+        assert (one["ratio"] is None) == bool(no_ratio), one
+        assert (one["met"] is None) == (one["target"] is None or missing is not None), one
     assert answer["missed"] == [one["name"] for one in answer["figures"] if one["met"] is False]
     assert {"python", "cpus", "sqlite", "durability"} <= set(answer["machine"])
     assert str(tmp_path) not in ran.out
@@ -153,7 +198,7 @@ def test_every_measurement_is_tested_here() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (["--only", "nonsense"], "call, ledger, search, start, growth"),
+        (["--only", "nonsense"], "call, ledger, search, start, growth, chains"),
         (["--rounds", "0"], "rounds"),
         (["--search-data", "nowhere"], "live_catalog.jsonl"),
         (["--svg", "nowhere/x.svg"], "nowhere"),
@@ -163,6 +208,15 @@ def test_a_wrong_line_is_refused_before_anything_is_measured(command: Command, l
     ran = command("bench", *line)
     assert (ran.exit_code, ran.out) == (2, "")
     assert expected in ran.err
+
+
+@pytest.mark.parametrize("name", [name for name, engine in installed().items() if engine])
+def test_an_engine_beside_us_carries_its_runs_out_and_speaks_to_nobody(folder: Path, name: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", ALONE, name], cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr
 
 
 def test_ctrl_c_ends_it_cleanly(folder: Path) -> None:

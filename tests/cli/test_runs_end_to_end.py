@@ -24,13 +24,14 @@ PAY = {"id": "refund", "tool": "shop_refund", "args": {"order_id": "${order.orde
 READ = {"goal": "Look an order up", "input": {"order_id": "ord_1"}, "steps": [LOOK]}
 REFUND = READ | {"goal": "Pay an order back", "steps": [LOOK, PAY]}
 SLOW = READ | {"goal": "Wait for somebody", "steps": [{"id": "wait", "tool": "slow_wait", "args": {}}]}
+LOST = {"goal": "Take a note", "steps": [{"id": "note", "tool": "slow_note", "args": {}}]}
 SLOW_TOOLS = '''
-"""A tool that says that it began, and ends once it is let."""
+"""A tool that says that it began, and ends once it is let; and one whose answer is lost."""
 
 import asyncio
 from pathlib import Path
 
-from counterfoil import tool
+from counterfoil import Probe, tool
 
 HERE = Path(__file__).parent
 
@@ -42,6 +43,20 @@ async def slow_wait() -> str:
     while not (HERE / "go").exists():
         await asyncio.sleep(0.02)
     return "went"
+
+
+@tool(effect="write")
+def slow_note() -> str:
+    """Write into a book; the answer never comes."""
+    with (HERE / "book").open("a") as book:
+        book.write("x")
+    raise ConnectionError("the line broke")
+
+
+@slow_note.probe()
+def slow_noted() -> Probe:
+    """Look into the book."""
+    return Probe.happened("noted") if (HERE / "book").exists() else Probe.absent()
 '''
 
 
@@ -53,9 +68,10 @@ def desk(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     configuration = shop / "counterfoil.toml"
     text = configuration.read_text().replace('["example_tools"]', '["example_tools", "slow_tools"]')
     text = text.replace("[server]\n", "[server]\ngrace_s = 0.2\n")
+    text = text.replace('write = "approve"', 'write = "allow"')
     configuration.write_text(f"{text}\n[approvals]\nautomation = true\n")
     (shop / "slow_tools.py").write_text(SLOW_TOOLS)
-    for name, plan in (("read", READ), ("refund", REFUND), ("slow", SLOW)):
+    for name, plan in (("read", READ), ("refund", REFUND), ("slow", SLOW), ("lost", LOST)):
         (shop / f"{name}.json").write_text(json.dumps(plan))
     return shop
 
@@ -136,6 +152,17 @@ def test_a_run_waits_for_a_decision_and_goes_on_once_it_is_taken_up(command: Com
     assert refunded(command) == 20
     page = command("runs", "show", run_id).out
     assert all(word in page for word in ("run_created", "run_finished", "1 attempt", "settled_at"))
+
+
+def test_a_lost_answer_is_found_out_by_reconciling_the_run_which_goes_on(desk: Path, command: Command) -> None:
+    lost = command("run", "lost.json")
+    assert lost.exit_code == 3, lost
+    (run,) = command("runs", "list", "--json").answer["runs"]
+    assert "Nobody knows what became of: note." in lost.out
+    assert f"counterfoil reconcile {run['run_id']}" in lost.out.splitlines()
+    found = command("reconcile", run["run_id"], "--json")
+    assert (found.exit_code, found.answer["status"], found.answer["outputs"]) == (0, "succeeded", {"note": "noted"})
+    assert (desk / "book").read_text() == "x"
 
 
 @pytest.mark.usefixtures("desk")

@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[2]
 LIMIT_S = 58.0
 
 
-def test_the_demo_shows_one_effect_each_through_a_lost_reply_and_a_killed_server(tmp_path: Path) -> None:
+def test_the_demo_plays_one_chain_through_a_lost_reply_and_a_killed_server_with_each_effect_once(
+    tmp_path: Path,
+) -> None:
     temporary, working = tmp_path / "tmp", tmp_path / "work"
     temporary.mkdir()
     working.mkdir()
@@ -29,8 +31,10 @@ def test_the_demo_shows_one_effect_each_through_a_lost_reply_and_a_killed_server
     assert result["ok"] is True
     assert (result["before"], result["after"], result["effects"]) == ("ambiguous", "success", 1)
     assert (result["killed"], result["restarted"]) == (True, True)
+    assert (result["run_status"], result["notifications"]) == ("succeeded", 3)
     assert result["ledger"]["ok"] is True
     assert result["ledger"]["problems"] == []
+    assert b"side by side" in ran.stderr
     assert list(temporary.iterdir()) == []
     assert list(working.iterdir()) == []
 

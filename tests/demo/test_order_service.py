@@ -9,11 +9,11 @@ from typing import Protocol
 import httpx2
 import pytest
 
-from counterfoil.server.demo.order_facts import FACTS, LOST_ORDER
+from counterfoil.server.demo.order_facts import FACTS, LATE_ORDER
 from counterfoil.server.demo.order_store import OrderStore
 
 REFUND = {"amount": 10, "note": "late"}
-PATH = f"/orders/{LOST_ORDER}/refunds"
+PATH = f"/orders/{LATE_ORDER}/refunds"
 
 
 class Service(Protocol):
@@ -35,26 +35,26 @@ def test_a_refund_is_recorded_once_and_found_by_its_key(service: Service) -> Non
     made = post(service, "k1").json()
     assert service.client.get("/refunds", params={"key": "k1"}).json() == [made]
     assert service.client.get("/refunds", params={"key": "k2"}).json() == []
-    assert service.client.get(f"/orders/{LOST_ORDER}").json()["refunded"] == 10
-    assert service.store.count(LOST_ORDER) == (1, 1)
+    assert service.client.get(f"/orders/{LATE_ORDER}").json()["refunded"] == 10
+    assert service.store.refunds(LATE_ORDER) == (1, 1)
 
 
 def test_one_key_makes_one_refund_and_every_request_is_counted(service: Service) -> None:
     assert post(service, "k1").json() == post(service, "k1").json()
-    assert service.store.count(LOST_ORDER) == (1, 2)
+    assert service.store.refunds(LATE_ORDER) == (1, 2)
 
 
 def test_more_than_the_order_cost_is_refused(service: Service) -> None:
     refused = service.client.post(PATH, json={"amount": 1000})
     assert refused.status_code == 409
-    assert service.store.count(LOST_ORDER) == (0, 1)
+    assert service.store.refunds(LATE_ORDER) == (0, 1)
 
 
 def test_a_dropped_reply_leaves_the_refund_made(service: Service) -> None:
     service.client.post("/faults", json={"kind": "drop_reply"})
     with pytest.raises(httpx2.RemoteProtocolError):
         post(service, "k1")
-    assert service.store.count(LOST_ORDER) == (1, 1)
+    assert service.store.refunds(LATE_ORDER) == (1, 1)
     assert post(service, "k2").status_code == 201
 
 
@@ -63,13 +63,31 @@ def test_a_held_reply_does_not_come_while_the_service_holds_it(service: Service,
     service.client.post("/faults", json={"kind": fault, "seconds": 60})
     with pytest.raises(httpx2.ReadTimeout):
         service.client.post(PATH, json=REFUND, timeout=0.5)
-    assert service.store.count(LOST_ORDER) == (made, 1)
+    assert service.store.refunds(LATE_ORDER) == (made, 1)
+
+
+def test_a_message_is_sent_once_for_its_key_and_counted(service: Service) -> None:
+    message, key = {"to": "ines@customer.example", "text": "Sorry"}, {"Idempotency-Key": "k1"}
+    sent = [service.client.post("/messages", json=message, headers=key).json() for _ in range(2)]
+    assert sent == service.client.get("/messages", params={"key": "k1"}).json() * 2
+    assert service.client.get("/messages", params={"key": "k2"}).json() == []
+    assert service.store.messages() == (1, 2)
+
+
+def test_as_many_replies_are_held_as_were_asked_for(service: Service) -> None:
+    service.client.post("/faults", json={"kind": "hold_after", "seconds": 60, "times": 2})
+    for _ in range(2):
+        with pytest.raises(httpx2.ReadTimeout):
+            service.client.post("/messages", json={"to": "a", "text": "b"}, timeout=0.5)
+    assert service.client.post("/messages", json={"to": "a", "text": "b"}).status_code == 201
 
 
 def test_facts_are_served_and_unknown_ones_are_not_found(service: Service) -> None:
     for kind, known in FACTS.items():
         identity, body = next(iter(known.items()))
         assert service.client.get(f"/facts/{kind}/{identity}").json() == body
+    assert service.client.get("/shipments/shp_5").json()["late"] is True
+    assert service.client.get("/shipments/nothing").status_code == 404
     assert service.client.get("/facts/stock/nothing").status_code == 404
     assert service.client.get("/orders/nothing").status_code == 404
 

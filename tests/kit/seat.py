@@ -21,6 +21,7 @@ from mcp.types import CallToolResult, RequestParamsMeta, TextContent, Tool
 from counterfoil.server.app import App
 from counterfoil.server.serve import surface_of
 from tests.kit.rules import DRY_RUN, check_call_view, strictly
+from tests.kit.run_rules import check_plan_view, check_run_view
 
 CALL_META: Final = "counterfoil/call"
 DIGEST_META: Final = "counterfoil/schema_digest"
@@ -116,6 +117,10 @@ def check_result(tool: Tool | None, name: str, result: CallToolResult) -> None:
         assert not result.is_error, body
     else:
         assert result.is_error is (error is not None and error["code"] != "in_progress"), body
+    if name == "plan":
+        check_plan_view(body)
+    if body.get("run_id") is not None and "status" in body:
+        check_run_view(body)
     shows = name in SHOWS_THE_CALL or (name in ASKS_ABOUT and "attempts" in body) or (tool is None and "state" in body)
     if "dry_run" in body:
         assert body.keys() - {"limits"} == DRY_RUN, body

@@ -23,7 +23,9 @@ class FoldedRun:
     places: dict[Place, str] = field(default_factory=dict[Place, str])
     items: dict[str, int] = field(default_factory=dict[str, int])
     _of: dict[str, Place] = field(default_factory=dict[str, Place])
-    _told: dict[str, list[tuple[str, dict[str, Any]]]] = field(default_factory=dict[str, list[tuple[str, dict[str, Any]]]])
+    _told: dict[str, list[tuple[str, dict[str, Any]]]] = field(
+        default_factory=dict[str, list[tuple[str, dict[str, Any]]]]
+    )
 
     def step(self, name: str) -> str:
         """The state of a step, from its items where it has any."""

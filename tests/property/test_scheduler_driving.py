@@ -187,5 +187,3 @@ async def judge(runs: Runs, row: RunRow, story: Story) -> None:
     assert row.status == ("failed" if failing - continued else "succeeded")
     told = dict(said.split(": ") for _, _, said in runs.told)
     assert told.items() <= states.items(), "what was lived through is what is stored"
-
-

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE: Final = 5 * MICROSECOND
 LONGEST_PAUSE: Final = 60 * MICROSECOND
+OVER_BUDGET: Final = Halt(StepState.NOT_RUN, BUDGET, "The run's own budget was used up before it.")
 
 
 class Arrivals:
@@ -124,7 +125,7 @@ class Arrivals:
             self._outputs.gave(place.step, place.item, row, output)
         self._board.end_by_row(place, row)
         self._board.no_longer_held_by(row.call_id)
-        self._after_end()
+        self.after_end()
 
     def _end(
         self,
@@ -141,9 +142,9 @@ class Arrivals:
         self._board.end_by_note(
             place, StepChange(step, place.item, state.value, outcome, code, message, details, reason)
         )
-        self._after_end()
+        self.after_end()
 
-    def _after_end(self) -> None:
+    def after_end(self) -> None:
         """The first failure of a plan that compensates lets no further effect begin."""
         board = self._board
         first = board.scheduler.failed_first
@@ -168,7 +169,7 @@ class Arrivals:
         outcome, code = reason.meaning.outcome.value, reason.code.value
         self._end(place, StepState.FAILED, outcome=outcome, code=code, message=reason.message, details=details)
         if own_budget:
-            self.close(Halt(StepState.NOT_RUN, BUDGET, "The run's own budget was used up before it."))
+            self.close(OVER_BUDGET)
 
     def _later(self, place: Place, reason: Reason, due_at: int | None) -> None:
         if due_at is None:

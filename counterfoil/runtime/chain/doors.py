@@ -213,8 +213,9 @@ class RunDoors:
             await self._follower.until_after(run_id, after_seq, wait_s)
         elif wait_s:
             await self._follower.until_still(run_id, wait_s)
+        view = await self._viewer.view(run_id)  # first: what it shows, the events that follow tell too
         events = await self._parts.ledger.reads.fetch(EVENTS, run_id=run_id, after_seq=after_seq or 0)
-        return with_more(await self._viewer.view(run_id), events_part(events, EVENT_PAGE))
+        return with_more(view, events_part(events, EVENT_PAGE))
 
     async def cancel(self, principal: Principal, run_id: str, reason: str | None) -> RunView:
         """Let nothing further of a run start. The answer lists the effects that stand; none is undone. Raises as

@@ -127,14 +127,11 @@ def verdict(states: Mapping[str, StepState], ending: Ending, codes: Mapping[str,
         message = "Its deadline passed before every step had ended; no step was started after it."
         return Verdict(RunStatus.FAILED, "deadline_exceeded", ErrorCode.DEADLINE_EXCEEDED.value, message)
     if fatal:
-        first = fatal[0]
-        more = f" {len(fatal)} steps failed in all." if len(fatal) > 1 else ""
-        return Verdict(
-            RunStatus.FAILED,
-            f"{first}: {states[first]}",
-            codes.get(first),
-            f"Step {first} ended as {states[first]}.{more}",
-        )
+        failed = [step for step in fatal if states[step] is not StepState.CANCELLED] or fatal
+        first = failed[0]
+        more = f" {len(failed)} steps failed in all." if len(failed) > 1 else ""
+        message = f"Step {first} ended as {states[first]}.{more}"
+        return Verdict(RunStatus.FAILED, f"{first}: {states[first]}", codes.get(first), message)
     if failing:
         return Verdict(RunStatus.SUCCEEDED, f"continued after {', '.join(failing[:5])}")
     return Verdict(RunStatus.SUCCEEDED)

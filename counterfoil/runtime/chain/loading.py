@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from ...ledger.plans import get_plan
 from ...ledger.run_rows import WHOLE
 from ...ledger.runs import calls_of, steps_of
+from ...registry.budgets import Scope
+from ...registry.vocabulary import ErrorCode
 from ..plan.stored import from_stored
 from .board import Board, Items, Place
 from .folding import fold_items, has_effect, state_of
@@ -86,12 +88,15 @@ class TakenUp:
     """The board of a stored run.
 
     `open_calls` are its calls that have not ended, `expanding` the `for_each` steps of which some items have not begun.
+    `last_end` is when the last of its ends came, in microseconds; `over_budget` says that its own budget is used up.
     """
 
     board: Board
     outputs: Outputs
     open_calls: list[tuple[Place, CallRow]]
     expanding: list[int]
+    last_end: int
+    over_budget: bool
 
 
 def board_of(
@@ -116,7 +121,16 @@ def board_of(
     ended = {end.step for _, end in ends}
     board.begin(begun, [_caused(end, notes, index) for _, end in ends])
     open_calls = [(place, row) for place, row in rows.items() if place.step not in ended and state_of(row) not in ENDED]
-    return TakenUp(board, outputs, open_calls, [step for step, items in board.items.items() if items.unstarted])
+    expanding = [step for step, items in board.items.items() if items.unstarted]
+    last_end = max((found[0][0] for found in ends), default=0)
+    return TakenUp(board, outputs, open_calls, expanding, last_end, any(_beyond_budget(note) for note in stored.steps))
+
+
+def _beyond_budget(note: StepRow) -> bool:
+    """True for the step that its run's own budget refused."""
+    if note.code != ErrorCode.BUDGET_EXHAUSTED.value or note.details is None:
+        return False
+    return bool(json.loads(note.details).get("scope") == Scope.RUN.value)
 
 
 def _item(row: CallRow) -> int:

@@ -139,7 +139,7 @@ def _show_items(step: Step, items: Sequence[ItemShown]) -> StepShown:
     bad = [item for item in items if item.state in ENDED and item.state is not StepState.SUCCEEDED]
     first = next((item for item in [*bad, *items] if item.error is not None), None)
     error = None
-    if first is not None and first.error is not None:
+    if first is not None and first.error is not None and state in {*ENDED, StepState.AWAITING_RECONCILIATION}:
         told = first.error
         error = ErrorView(
             told.code, f"Item {first.n}: {told.message}", told.retryable, {**told.details, "item": first.n}

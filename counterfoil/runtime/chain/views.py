@@ -101,7 +101,7 @@ def body_of(
     plan: Plan, found: Snapshot, steps: Sequence[StepShown], outputs: JsonObject | None, told: Told
 ) -> JsonObject:
     """The run view; without `outputs` where these were not read."""
-    run = found.run
+    run = as_it_stands(found)
     given: JsonObject = {} if outputs is None else {"outputs": outputs}
     return {
         "run_id": run.run_id,
@@ -127,6 +127,19 @@ def body_of(
         "trace_id": run.trace_id,
         "next": _wire(next_of_run(run, found.pending, is_unresolved=bool(_unresolved(found)))),
     }
+
+
+def as_it_stands(found: Snapshot) -> RunRow:
+    """The run's row; one whose reason to wait has just gone is queued, until its driver takes it up."""
+    run, other = found.run, found.elsewhere
+    match run.status:
+        case RunStatus.AWAITING_APPROVAL:
+            waits = bool(found.pending)
+        case RunStatus.AWAITING_RECONCILIATION:
+            waits = bool(_unresolved(found)) or (other is not None and other.is_unresolved)
+        case _:
+            return run
+    return run if waits else run._replace(status=RunStatus.QUEUED.value, reason=None)
 
 
 def brief(run: RunRow) -> JsonObject:

@@ -193,7 +193,8 @@ class InProcess:
             drive.release()
         over = await drive.drive()
         if over is Over.LOST and ledger.owner_id != owner_id:
-            driven.again = True  # this process has lost its lease and works under another name now
+            await drive.landed()
+            driven.again = True  # this process has lost its lease, and works under another name now
         return over
 
     def _steps(self, run: RunRow, stored: Stored, taken: TakenUp) -> Steps:

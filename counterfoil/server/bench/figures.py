@@ -96,16 +96,20 @@ def at_least(value: float, judged: Judged = Judged.RATIO) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One thing that was measured, beside what it is compared with. `reference` says what that is."""
+    """One thing that was measured, beside what it is compared with.
+
+    `against` says what that is. `reference` is None where it is not here to be measured; `missing` then says why.
+    """
 
     name: str
     title: str
     unit: str
     against: str
     ours: Spread
-    reference: Spread
+    reference: Spread | None
     ratio: Spread | None
     target: Target | None = None
+    missing: str | None = None
 
     @classmethod
     def of(
@@ -122,6 +126,13 @@ class Figure:
         """The figure that these samples make; without a ratio where the reference is nothing at all."""
         ratio = Spread.of(ratios(ours, reference)) if min(reference) > 0 else None
         return cls(name, title, unit, against, Spread.of(ours), Spread.of(reference), ratio, target)
+
+    @classmethod
+    def alone(
+        cls, name: str, title: str, unit: str, ours: Sequence[float], *, against: str, target: Target, missing: str
+    ) -> Figure:
+        """What is ours, beside a reference that is not here; nothing is said of its target."""
+        return cls(name, title, unit, against, Spread.of(ours), None, None, target, missing)
 
     @property
     def group(self) -> str:
@@ -146,7 +157,11 @@ class Figure:
             "title": self.title,
             "unit": self.unit,
             "ours": self.ours.wire(),
-            "reference": {"what": self.against, **self.reference.wire()},
+            "reference": {
+                "what": self.against,
+                "missing": self.missing,
+                **(self.reference.wire() if self.reference else {}),
+            },
             "ratio": self.ratio and self.ratio.wire(),
             "target": target,
             "met": self.met,

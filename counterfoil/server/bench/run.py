@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
-from . import call, growth, ledger, search, start
+from . import call, chains, growth, ledger, search, start
 from .figures import Figure
 from .machine import machine
 from .rounds import Tell
@@ -21,6 +21,7 @@ MEASUREMENTS: Final[dict[str, Measurement]] = {
     "search": search.measure,
     "start": start.measure,
     "growth": growth.measure,
+    "chains": chains.measure,
 }
 """By name, in the order in which they run."""
 

@@ -21,11 +21,17 @@ class Settings:
     queries: int = 24
     search_rounds: int = 3
     old_calls: int = 20_000
+    runs: int = 48
+    single_runs: int = 6
+    chain_rounds: int = 5
+    long_steps: int = 2_000
     search_data: Path | None = None
 
     def with_rounds(self, rounds: int) -> Settings:
         """The same with so many rounds of everything."""
-        return replace(self, rounds=rounds, ledger_rounds=rounds, search_rounds=rounds, starts=rounds)
+        return replace(
+            self, rounds=rounds, ledger_rounds=rounds, search_rounds=rounds, starts=rounds, chain_rounds=rounds
+        )
 
 
 FULL: Final = Settings()
@@ -40,5 +46,9 @@ QUICK: Final = Settings(
     queries=12,
     search_rounds=2,
     old_calls=400,
+    runs=16,
+    single_runs=1,
+    chain_rounds=2,
+    long_steps=50,
 )
 """To see that it works; its figures are rough."""

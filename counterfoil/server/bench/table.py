@@ -21,7 +21,7 @@ def shown(report: Report) -> RenderableType:
     for group, figures in groupby(report.figures, key=lambda figure: figure.group):
         found = list(figures)
         parts += [Text(group, style="bold"), _table(found)]
-        parts += [Text(f"reference: {against}", style="dim") for against in dict.fromkeys(one.against for one in found)]
+        parts += [Text(f"reference: {said}", style="dim") for said in dict.fromkeys(map(_against, found))]
         parts.append(Text(""))
     facts = report.machine
     parts.append(
@@ -45,12 +45,16 @@ def _table(figures: list[Figure]) -> Table:
         table.add_row(
             Text(figure.title),
             _spread(figure.ours, figure.unit),
-            f"{_number(figure.reference.median)} {figure.unit}".strip(),
+            f"{_number(figure.reference.median)} {figure.unit}".strip() if figure.reference else "not installed",
             _spread(figure.ratio) if figure.ratio else "",
             target_of(figure),
             Text(mark, style=style),
         )
     return table
+
+
+def _against(figure: Figure) -> str:
+    return f"{figure.against}: {figure.missing}" if figure.missing else figure.against
 
 
 def target_of(figure: Figure) -> str:

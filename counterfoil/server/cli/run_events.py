@@ -19,24 +19,46 @@ FIRST: Final = 10
 LAST: Final = 30
 """How many events a person is shown: how it began, and how it stands."""
 _IN_THE_STEP: Final = frozenset({"step", "item", "tool", "version"})
+_UNTOLD: Final = frozenset(
+    {
+        *(
+            "action_id",
+            "by",
+            "compensation",
+            "goal",
+            "grant_expires_at",
+            "input_digest",
+            "items_digest",
+            "output_bytes",
+        ),
+        *("owner", "pauses", "plan_digest", "plan_id", "schema_digest", "subject", "text_digest", "wake"),
+    }
+)
+"""What `--json` has, or the page of the run says once; the line of an event would only be longer by it."""
 
 
 def timeline(events: Sequence[View], begun: object, *, everything: bool = False) -> RenderableType:
-    """The events in order; of many the first and the last ones, unless `everything` is asked for."""
+    """The events in order; of many the first and the last ones, unless `everything` is asked for.
+
+    Where `seq` leaps, the events between are counted.
+    """
     begun = begun or (events[0].get("at") if events else None)
-    between_them = 0 if everything else len(events) - FIRST - LAST
+    shown = events if everything or len(events) <= FIRST + LAST else [*events[:FIRST], *events[-LAST:]]
     table = Table(box=None, pad_edge=False)
     table.add_column("seq", justify="right", style="dim", no_wrap=True)
     table.add_column("after", justify="right", style="dim", no_wrap=True)
     table.add_column("event", no_wrap=True)
     table.add_column("step", overflow="fold")
     table.add_column("what", overflow="fold")
-    for n, event in enumerate(events):
-        if between_them > 0 and n == FIRST:
+    for before, event in zip([None, *shown], shown, strict=False):
+        if before is not None and (between_them := _seq(event) - _seq(before) - 1) > 0:
             table.add_row("", "", Text(f"({between_them} more)", style="dim"), "", "")
-        if between_them <= 0 or not FIRST <= n < FIRST + between_them:
-            table.add_row(*_cells(event, begun))
+        table.add_row(*_cells(event, begun))
     return table
+
+
+def _seq(event: View) -> int:
+    return int(event.get("seq") or 0)
 
 
 def event_line(event: View, begun: object) -> Text:
@@ -46,7 +68,8 @@ def event_line(event: View, begun: object) -> Text:
 
 def _cells(event: View, begun: object) -> list[Text]:
     data = part(event, "data")
-    told = {name: value for name, value in data.items() if name not in _IN_THE_STEP or not step_of(event)}
+    untold = _UNTOLD | _IN_THE_STEP if step_of(event) else _UNTOLD
+    told = {name: value for name, value in data.items() if name not in untold}
     since = between(begun, event.get("at")) or ""
     seq = Text(visible(str(event.get("seq"))))
     return [seq, Text(f"+{since}" if since else ""), word(event.get("type")), Text(step_of(event)), Text(brief(told))]

@@ -43,7 +43,10 @@ def _sections(view: View, now: datetime, most: int) -> Iterator[RenderableType]:
     yield from _section("Waiting for a decision", [_pending(found) for found in parts(view, "pending")])
     yield from _section("Nobody knows what became of", [call_line(found) for found in parts(view, "unresolved")])
     yield from _section("Compensation", [_compensated(found) for found in parts(view, "compensations")])
-    yield from _section("Effects that stand", [_effect(found) for found in parts(view, "effects")])
+    if "effects" in view:
+        yield from _section(
+            "Effects that stand", [_effect(found) for found in parts(view, "effects")] or [Text("None.")]
+        )
     if view.get("status") in FINISHED:
         yield from _section("Outputs", _outputs(view))
 

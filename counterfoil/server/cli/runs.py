@@ -17,7 +17,7 @@ from .exits import CommandError, Exit, usage
 from .invocation import Invocation
 from .ports import App
 from .ports import View as Answer
-from .run_events import calls_section, timeline
+from .run_events import LAST, calls_section, timeline
 from .run_folding import LOUD, ROWS
 from .run_page import run_page, runs_table
 from .screen import Screen
@@ -64,7 +64,7 @@ def show(invocation: Invocation, run_id: str, *, everything: bool) -> int:
 
 
 async def _page(app: App, view: View, *, everything: bool) -> RenderableType:
-    events = await _events(app, view)
+    events = await _events(app, view, everything=everything)
     calls = _calls_of(parts(view, "steps"))
     chosen = calls if everything else _first_loud(calls)[:CALLS]
     found = [(name, (await _call(app, call_id)).wire()) for name, _, call_id in chosen]
@@ -78,11 +78,13 @@ async def _page(app: App, view: View, *, everything: bool) -> RenderableType:
     )
 
 
-async def _events(app: App, view: View) -> list[View]:
-    """Every event of the run, page by page."""
+async def _events(app: App, view: View, *, everything: bool) -> list[View]:
+    """The run's first and last events; with `everything` all of them, page by page."""
     events = [*parts(view, "events")]
+    last = max(0, int(view.get("seq") or 0) - LAST)
     while view.get("more") and len(events) < EVENTS:
-        view = (await _status(app, str(view.get("run_id")), int(events[-1]["seq"]))).wire()
+        after = int(events[-1]["seq"])
+        view = (await _status(app, str(view.get("run_id")), after if everything else max(after, last))).wire()
         events += parts(view, "events")
     return events
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Self
@@ -35,12 +36,14 @@ class Watcher(AbstractContextManager["Watcher"]):
         """One on this screen."""
         return cls(screen.console)
 
-    def show(self, view: View) -> None:
-        """Draw this look at the run."""
-        if self._live is None:
-            return
+    @property
+    def show(self) -> Callable[[View], None] | None:
+        """What draws a look at the run; None where nobody looks."""
+        return None if self._live is None else self._show
+
+    def _show(self, view: View) -> None:
         self._latest = [*self._latest, *parts(view, "events")][-LINES:]
-        if not view.get("more"):
+        if self._live is not None and not view.get("more"):
             self._live.update(self._drawn(view), refresh=True)
 
     def _drawn(self, view: View) -> RenderableType:

@@ -1,22 +1,34 @@
-"""What the order service knows when it opens: two late orders, house rules, and facts around them."""
+"""What the order service knows when it opens: two late orders, their shipments, house rules, and facts around them."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-LOST_ORDER: Final = "ord_17"
-KILLED_ORDER: Final = "ord_23"
+ORDERS_URL: Final = "COUNTERFOIL_DEMO_ORDERS_URL"
+"""The variable of the environment that says where it listens."""
+LATE_ORDER: Final = "ord_17"
+OTHER_ORDER: Final = "ord_23"
 
 ORDERS: Final[dict[str, dict[str, Any]]] = {
-    LOST_ORDER: {
+    LATE_ORDER: {
         "state": "delayed", "days_late": 6, "article": "Desk lamp, brass", "sku": "lamp_b", "total": 49.9,
-        "customer": "Ines Moreau", "shipment_id": "shp_5",
+        "shipment_id": "shp_5",
+        "contacts": [
+            {"name": "Ines", "email": "ines@customer.example"},
+            {"name": "Luc", "email": "luc@customer.example"},
+            {"name": "Claire", "email": "claire@neighbour.example"},
+        ],
     },
-    KILLED_ORDER: {
+    OTHER_ORDER: {
         "state": "delayed", "days_late": 9, "article": "Oak shelf, 80 cm", "sku": "shelf_80", "total": 120.0,
-        "customer": "Tomasz Nowak", "shipment_id": "shp_8",
+        "shipment_id": "shp_8", "contacts": [{"name": "Tomasz", "email": "tomasz@customer.example"}],
     },
 }  # fmt: skip
+
+SHIPMENTS: Final[dict[str, dict[str, Any]]] = {
+    "shp_5": {"late": True, "carrier": "Blue Van", "place": "sorting centre Dijon"},
+    "shp_8": {"late": True, "carrier": "Northern Parcel", "place": "ferry terminal Karlskrona"},
+}
 
 POLICIES: Final[dict[str, str]] = {
     "late delivery": "More than five days late: refund the order in full, once.",
@@ -26,14 +38,14 @@ POLICIES: Final[dict[str, str]] = {
 }
 
 FACTS: Final[dict[str, dict[str, Any]]] = {
-    "items": {LOST_ORDER: [{"sku": "lamp_b", "units": 1}], KILLED_ORDER: [{"sku": "shelf_80", "units": 2}]},
-    "address": {LOST_ORDER: "Rue des Lilas 4, Lyon", KILLED_ORDER: "ul. Lipowa 12, Gdynia"},
-    "history": {LOST_ORDER: ["ordered", "paid", "packed", "delayed"], KILLED_ORDER: ["ordered", "paid", "delayed"]},
-    "invoice": {LOST_ORDER: "inv_1017", KILLED_ORDER: "inv_1023"},
-    "payment": {LOST_ORDER: "card", KILLED_ORDER: "bank transfer"},
-    "contact": {LOST_ORDER: "ines@customer.example", KILLED_ORDER: "tomasz@customer.example"},
-    "language": {LOST_ORDER: "fr", KILLED_ORDER: "pl"},
-    "gift": {LOST_ORDER: False, KILLED_ORDER: True},
+    "items": {LATE_ORDER: [{"sku": "lamp_b", "units": 1}], OTHER_ORDER: [{"sku": "shelf_80", "units": 2}]},
+    "address": {LATE_ORDER: "Rue des Lilas 4, Lyon", OTHER_ORDER: "ul. Lipowa 12, Gdynia"},
+    "history": {LATE_ORDER: ["ordered", "paid", "packed", "delayed"], OTHER_ORDER: ["ordered", "paid", "delayed"]},
+    "invoice": {LATE_ORDER: "inv_1017", OTHER_ORDER: "inv_1023"},
+    "payment": {LATE_ORDER: "card", OTHER_ORDER: "bank transfer"},
+    "contact": {LATE_ORDER: "ines@customer.example", OTHER_ORDER: "tomasz@customer.example"},
+    "language": {LATE_ORDER: "fr", OTHER_ORDER: "pl"},
+    "gift": {LATE_ORDER: False, OTHER_ORDER: True},
     "carrier": {"shp_5": "Blue Van", "shp_8": "Northern Parcel"},
     "place": {"shp_5": "sorting centre Dijon", "shp_8": "ferry terminal Karlskrona"},
     "promise": {"shp_5": "2026-03-02", "shp_8": "2026-02-27"},

@@ -1,4 +1,4 @@
-"""The order service's own database: orders, refunds, and every refund request that ever arrived.
+"""The order service's own database: orders, refunds, messages, and every request for one of these that ever arrived.
 
 It belongs to the other side of the play. The only thing of ours that looks into it is the play's last count, which
 must not believe anything that we recorded ourselves.
@@ -12,9 +12,9 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from .order_facts import FACTS, ORDERS, POLICIES
+from .order_facts import FACTS, ORDERS, POLICIES, SHIPMENTS
 
 LOCK_WAIT_S: Final = 5.0
 
@@ -25,7 +25,8 @@ create table facts (kind text not null, id text not null, body text not null, pr
 create table refunds (
   refund_id integer primary key, order_id text not null, cents integer not null, note text, key text unique
 );
-create table refund_requests (n integer primary key, order_id text not null, key text);
+create table messages (message_id integer primary key, recipient text not null, text text not null, key text unique);
+create table requests (n integer primary key, kind text not null, about text not null, key text);
 """
 
 
@@ -42,6 +43,22 @@ class Refund:
     amount: float
     note: str | None
     state: str = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message to a contact, as the service sent it."""
+
+    message_id: str
+    to: str
+    text: str
+
+
+class Count(NamedTuple):
+    """How many of something were made, and how many requests for one ever arrived."""
+
+    made: int
+    asked: int
 
 
 class OrderStore:
@@ -69,6 +86,7 @@ class OrderStore:
             orders = [(name, json.dumps(body), round(body["total"] * 100)) for name, body in ORDERS.items()]
             facts = [(kind, name, json.dumps(body)) for kind, of in FACTS.items() for name, body in of.items()]
             connection.executemany("insert into orders values (?, ?, ?)", orders)
+            facts += [("shipment", name, json.dumps({"shipment_id": name, **body})) for name, body in SHIPMENTS.items()]
             connection.executemany("insert into policies values (?, ?)", POLICIES.items())
             connection.executemany("insert into facts values (?, ?, ?)", facts)
 
@@ -97,10 +115,10 @@ class OrderStore:
             row = connection.execute("select body from facts where kind = ? and id = ?", (kind, identity)).fetchone()
         return None if row is None else json.loads(row[0])
 
-    def note_request(self, order_id: str, key: str | None) -> None:
-        """Remember that a refund was asked for, whatever comes of it."""
+    def note_request(self, kind: str, about: str, key: str | None) -> None:
+        """Remember that a refund or a message was asked for, whatever comes of it."""
         with self._transaction() as connection:
-            connection.execute("insert into refund_requests (order_id, key) values (?, ?)", (order_id, key))
+            connection.execute("insert into requests (kind, about, key) values (?, ?, ?)", (kind, about, key))
 
     def refund(self, order_id: str, amount: float, note: str | None, key: str | None) -> Refund:
         """Make a refund; one key makes one.
@@ -109,7 +127,7 @@ class OrderStore:
             RefusedError: no such order, or too much.
         """
         with self._transaction() as connection:
-            known = _by_key(connection, key)
+            known = _refund_by_key(connection, key)
             if known is not None:
                 return known
             row = connection.execute("select total_cents from orders where order_id = ?", (order_id,)).fetchone()
@@ -127,17 +145,39 @@ class OrderStore:
     def refunds_by_key(self, key: str) -> list[Refund]:
         """The refund that a key made, if there is one."""
         with self._transaction() as connection:
-            known = _by_key(connection, key)
+            known = _refund_by_key(connection, key)
         return [] if known is None else [known]
 
-    def count(self, order_id: str) -> tuple[int, int]:
-        """How many refunds of an order exist, and how many requests for one ever arrived."""
+    def message(self, to: str, text: str, key: str | None) -> Message:
+        """Send a message; one key sends one."""
         with self._transaction() as connection:
-            made = connection.execute("select count(*) from refunds where order_id = ?", (order_id,)).fetchone()
-            asked = connection.execute(
-                "select count(*) from refund_requests where order_id = ?", (order_id,)
-            ).fetchone()
-        return made[0], asked[0]
+            known = _message_by_key(connection, key)
+            if known is not None:
+                return known
+            made = connection.execute("insert into messages (recipient, text, key) values (?, ?, ?)", (to, text, key))
+            return Message(f"msg_{made.lastrowid}", to, text)
+
+    def messages_by_key(self, key: str) -> list[Message]:
+        """The message that a key sent, if there is one."""
+        with self._transaction() as connection:
+            known = _message_by_key(connection, key)
+        return [] if known is None else [known]
+
+    def refunds(self, order_id: str) -> Count:
+        """The refunds of an order."""
+        return self._count(
+            "select count(*) from refunds where order_id = :about",
+            "select count(*) from requests where kind = 'refund' and about = :about",
+            about=order_id,
+        )
+
+    def messages(self) -> Count:
+        """The messages to anybody."""
+        return self._count("select count(*) from messages", "select count(*) from requests where kind = 'message'")
+
+    def _count(self, made: str, asked: str, **about: str) -> Count:
+        with self._transaction() as connection:
+            return Count(*(int(connection.execute(query, about).fetchone()[0]) for query in (made, asked)))
 
 
 def _refunded(connection: sqlite3.Connection, order_id: str) -> int:
@@ -145,6 +185,11 @@ def _refunded(connection: sqlite3.Connection, order_id: str) -> int:
     return int(row[0])
 
 
-def _by_key(connection: sqlite3.Connection, key: str | None) -> Refund | None:
+def _refund_by_key(connection: sqlite3.Connection, key: str | None) -> Refund | None:
     row = connection.execute("select refund_id, order_id, cents, note from refunds where key = ?", (key,)).fetchone()
     return None if row is None else Refund(f"rf_{row[0]}", row[1], row[2] / 100, row[3])
+
+
+def _message_by_key(connection: sqlite3.Connection, key: str | None) -> Message | None:
+    row = connection.execute("select message_id, recipient, text from messages where key = ?", (key,)).fetchone()
+    return None if row is None else Message(f"msg_{row[0]}", row[1], row[2])

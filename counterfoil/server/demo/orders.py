@@ -3,7 +3,7 @@
     python -m counterfoil.server.demo.orders DATABASE
 
 It prints `{"port": N}` and serves until its stdin ends, so it never outlives the one who started it. `POST /faults`
-makes the next refund misbehave: commit and drop the reply, or hold before or after the commit.
+makes the next refunds and messages misbehave: commit and drop the reply, or hold before or after the commit.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from http import HTTPStatus
@@ -20,15 +21,17 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from .order_store import OrderStore, RefusedError
+from .order_store import Message, OrderStore, Refund, RefusedError
 
 LOOPBACK: Final = "127.0.0.1"
 LONGEST_HOLD_S: Final = 120.0
 LARGEST_BODY: Final = 100_000
+LOOK_UP_S: Final = 0.3
+"""How long it looks for a house rule or a shipment: so long that one sees whether both are asked for at once."""
 
 
 class Fault(StrEnum):
-    """What the next refund does wrong."""
+    """What the next refund or message does wrong."""
 
     NONE = "none"
     DROP_REPLY = "drop_reply"
@@ -37,7 +40,7 @@ class Fault(StrEnum):
 
 
 class OrderServer(ThreadingHTTPServer):
-    """The service: its store, and the fault that the next refund takes with it."""
+    """The service: its store, and the faults that the next refunds and messages take with them."""
 
     daemon_threads = True
 
@@ -45,19 +48,18 @@ class OrderServer(ThreadingHTTPServer):
         super().__init__((LOOPBACK, 0), _Handler)
         self.store = store
         self._lock = threading.Lock()
-        self._armed = (Fault.NONE, 0.0)
+        self._armed: list[tuple[Fault, float]] = []
         self.stopping = threading.Event()
 
-    def arm(self, fault: Fault, seconds: float) -> None:
-        """Choose the next refund's fault."""
+    def arm(self, fault: Fault, seconds: float, times: int) -> None:
+        """Choose the faults of the next so many."""
         with self._lock:
-            self._armed = (fault, min(seconds, LONGEST_HOLD_S))
+            self._armed = [(fault, min(seconds, LONGEST_HOLD_S))] * times
 
     def disarm(self) -> tuple[Fault, float]:
-        """Take the fault; the refund after this one is sound."""
+        """Take one fault; without one left, all goes well."""
         with self._lock:
-            armed, self._armed = self._armed, (Fault.NONE, 0.0)
-        return armed
+            return self._armed.pop() if self._armed else (Fault.NONE, 0.0)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -72,41 +74,50 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         target = urlsplit(self.path)
-        query = parse_qs(target.query)
+        query = {name: values[0] for name, values in parse_qs(target.query).items()}
         store = self._orders.store
         match [unquote(part) for part in target.path.strip("/").split("/")]:
             case ["orders", order_id]:
                 self._found(store.order(order_id))
             case ["refunds"]:
-                self._answer(
-                    HTTPStatus.OK, [asdict(refund) for refund in store.refunds_by_key(query.get("key", [""])[0])]
-                )
+                self._answer(HTTPStatus.OK, [asdict(found) for found in store.refunds_by_key(query.get("key", ""))])
+            case ["messages"]:
+                self._answer(HTTPStatus.OK, [asdict(found) for found in store.messages_by_key(query.get("key", ""))])
             case ["policies"]:
-                self._answer(HTTPStatus.OK, store.policies(query.get("topic", [""])[0]))
+                self._orders.stopping.wait(LOOK_UP_S)
+                self._answer(HTTPStatus.OK, store.policies(query.get("topic", "")))
+            case ["shipments", shipment_id]:
+                self._orders.stopping.wait(LOOK_UP_S)
+                self._found(store.fact("shipment", shipment_id))
             case ["facts", kind, identity]:
                 self._found(store.fact(kind, identity))
             case _:
                 self._found(None)
 
     def do_POST(self) -> None:
-        body = self._body()
+        body, store = self._body(), self._orders.store
         match [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]:
             case ["orders", order_id, "refunds"]:
-                self._refund(order_id, body)
+                amount, note = float(body["amount"]), body.get("note")
+                self._act("refund", order_id, lambda key: store.refund(order_id, amount, note, key))
+            case ["messages"]:
+                to, text = str(body["to"]), str(body["text"])
+                self._act("message", to, lambda key: store.message(to, text, key))
             case ["faults"]:
-                self._orders.arm(Fault(body["kind"]), float(body.get("seconds", 0)))
+                self._orders.arm(Fault(body["kind"]), float(body.get("seconds", 0)), int(body.get("times", 1)))
                 self._answer(HTTPStatus.OK, {"armed": body["kind"]})
             case _:
                 self._found(None)
 
-    def _refund(self, order_id: str, body: dict[str, Any]) -> None:
+    def _act(self, kind: str, about: str, make: Callable[[str | None], Refund | Message]) -> None:
+        """Make a refund or send a message, with whatever fault is due."""
         fault, seconds = self._orders.disarm()
         key = self.headers.get("Idempotency-Key")
-        self._orders.store.note_request(order_id, key)
+        self._orders.store.note_request(kind, about, key)
         if fault is Fault.HOLD_BEFORE:
             self._orders.stopping.wait(seconds)
         try:
-            refund = self._orders.store.refund(order_id, float(body["amount"]), body.get("note"), key)
+            made = make(key)
         except RefusedError as refusal:
             self._answer(HTTPStatus.CONFLICT, {"error": str(refusal)})
             return
@@ -116,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault is Fault.HOLD_AFTER:
             self._orders.stopping.wait(seconds)
-        self._answer(HTTPStatus.CREATED, asdict(refund))
+        self._answer(HTTPStatus.CREATED, asdict(made))
 
     def _body(self) -> dict[str, Any]:
         length = min(int(self.headers.get("Content-Length", 0)), LARGEST_BODY)

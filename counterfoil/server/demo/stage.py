@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -22,8 +23,8 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from .order_facts import ORDERS_URL
 from .order_store import OrderStore
-from .tools import ORDERS_URL
 
 START_LIMIT_S: Final = 30.0
 COMMAND_LIMIT_S: Final = 30.0
@@ -31,7 +32,7 @@ END_LIMIT_S: Final = 5.0
 ANSWER_LIMIT_S: Final = 60.0
 LEASE_S: Final = 2
 
-_CONFIGURATION: Final = f"""\
+CONFIGURATION: Final = f"""\
 # Made by `counterfoil demo`.
 [server]
 name = "counterfoil-demo"
@@ -47,6 +48,12 @@ scopes = ["*"]
 
 [approvals]
 automation = true                    # the demo decides in the person's place, and says so; leave this out of your own
+
+[[policy]]
+id = "messages"
+verdict = "allow"                    # the default for writes asks a person
+tool = "notify_send"
+reason = "Telling a customer needs nobody's word."
 
 [python]
 modules = ["counterfoil.server.demo.tools"]
@@ -80,10 +87,11 @@ class Stage:
     def _environment(self) -> dict[str, str]:
         return {ORDERS_URL: self.orders_url, "PYTHONPATH": str(_PACKAGE_PARENT)}
 
-    async def misbehave(self, fault: str, seconds: float = 0) -> None:
-        """Make the next refund go wrong."""
+    async def misbehave(self, fault: str, seconds: float = 0, times: int = 1) -> None:
+        """Make the next refunds or messages go wrong."""
+        order = {"kind": fault, "seconds": seconds, "times": times}
         async with httpx2.AsyncClient(base_url=self.orders_url, trust_env=False, timeout=ANSWER_LIMIT_S) as client:
-            (await client.post("/faults", json={"kind": fault, "seconds": seconds})).raise_for_status()
+            (await client.post("/faults", json=order)).raise_for_status()
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[Client, None]:
@@ -111,6 +119,10 @@ class Stage:
     def server_id(self) -> int:
         """The process id of the server that was started last."""
         return int(self._pid_file.read_text(encoding="ascii"))
+
+    def server_since(self) -> datetime:
+        """When the server that was started last began."""
+        return datetime.fromtimestamp(self._pid_file.stat().st_mtime, UTC)
 
     def kill_server(self) -> None:
         """SIGKILL our server: no handler runs, nothing is flushed."""
@@ -166,7 +178,7 @@ async def set_stage(keep: Path | None) -> AsyncGenerator[Stage, None]:
         (folder / "ledger").mkdir(mode=0o700)
         async with _order_service(folder) as url:
             stage = Stage(folder, url)
-            stage.config.write_text(_CONFIGURATION, encoding="utf-8")
+            stage.config.write_text(CONFIGURATION, encoding="utf-8")
             yield stage
     finally:
         if keep is None:

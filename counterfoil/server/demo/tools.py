@@ -1,4 +1,4 @@
-"""The demo's tools, written as anybody would write them: three that matter, and twenty that make a search worth it.
+"""The demo's tools, written as anybody would write them: five that matter, and twenty that make a search worth it.
 
 The address of the order service comes from the environment. The client is the loopback's: it takes no proxy from the
 environment and never retries, since retries belong to the runtime alone.
@@ -14,14 +14,21 @@ import httpx2
 from pydantic import BaseModel, Field
 
 from counterfoil import Call, Outcome, Probe, tool
+from counterfoil.server.demo.order_facts import ORDERS_URL
 
-ORDERS_URL = "COUNTERFOIL_DEMO_ORDERS_URL"
 READ_S = 5.0
-REFUND_S = 20.0
+EFFECT_S = 20.0
 
 OrderId = Annotated[str, Field(description="Order number, such as ord_17")]
 ShipmentId = Annotated[str, Field(description="Shipment number, such as shp_5")]
 Sku = Annotated[str, Field(description="Article number, such as lamp_b")]
+
+
+class Contact(BaseModel):
+    """Somebody who hears of an order."""
+
+    name: str
+    email: str
 
 
 class Order(BaseModel):
@@ -34,8 +41,17 @@ class Order(BaseModel):
     sku: str
     total: float
     refunded: float
-    customer: str
+    contacts: list[Contact]
     shipment_id: str
+
+
+class Shipment(BaseModel):
+    """Where a shipment is."""
+
+    shipment_id: str
+    late: bool
+    carrier: str
+    place: str
 
 
 class Refund(BaseModel):
@@ -46,6 +62,14 @@ class Refund(BaseModel):
     amount: float
     state: str
     note: str | None = None
+
+
+class Message(BaseModel):
+    """A message that was sent."""
+
+    message_id: str
+    to: str
+    text: str
 
 
 class Rule(BaseModel):
@@ -64,16 +88,32 @@ async def _get(path: str, **query: str) -> httpx2.Response:
         return await client.get(path, params=query)
 
 
-@tool(effect="read", open_world=False, tags=["orders"], timeout_s=READ_S)
+async def _post(path: str, body: dict[str, Any], call: Call) -> httpx2.Response:
+    """One effect, under the call's own key. `ConnectError` alone says that not a byte of it was sent."""
+    async with _client(EFFECT_S) as client:
+        await call.guard()
+        return await client.post(path, json=body, headers={"Idempotency-Key": call.action_id})
+
+
+@tool(effect="read", tags=["orders"], timeout_s=READ_S)
 async def orders_get(order_id: OrderId) -> Outcome[Order]:
-    """Look up one order: its state, how late it is, its total and what was refunded of it."""
+    """Look up one order: its state, how late it is, its total, whom to tell, and what was refunded of it."""
     reply = await _get(f"/orders/{order_id}")
     if reply.status_code == HTTPStatus.NOT_FOUND:
         return Outcome.no_result()
     return Outcome.success(Order.model_validate(reply.raise_for_status().json()))
 
 
-@tool(effect="read", open_world=False, tags=["policies"], timeout_s=READ_S)
+@tool(effect="read", tags=["shipments"], timeout_s=READ_S)
+async def shipments_get(shipment_id: ShipmentId) -> Outcome[Shipment]:
+    """Look up one shipment: whether it is late, who has it and where it is."""
+    reply = await _get(f"/shipments/{shipment_id}")
+    if reply.status_code == HTTPStatus.NOT_FOUND:
+        return Outcome.no_result()
+    return Outcome.success(Shipment.model_validate(reply.raise_for_status().json()))
+
+
+@tool(effect="read", tags=["policies"], timeout_s=READ_S)
 async def policy_find(topic: Annotated[str, Field(description="Such as: late delivery")]) -> list[Rule]:
     """Find the house's rules about a topic, such as what a late delivery entitles a customer to."""
     reply = await _get("/policies", topic=topic)
@@ -85,7 +125,7 @@ async def policy_find(topic: Annotated[str, Field(description="Such as: late del
     idempotency="keyed",
     tags=["orders", "money"],
     resources=["order:{order_id}"],
-    timeout_s=REFUND_S,
+    timeout_s=EFFECT_S,
 )
 async def orders_refund(
     order_id: OrderId,
@@ -94,16 +134,10 @@ async def orders_refund(
     note: Annotated[str | None, Field(description="Why; the customer reads it")] = None,
 ) -> Outcome[Refund]:
     """Refund an order, in full or in part. Pays money back to the customer."""
-    async with _client(REFUND_S) as client:
-        await call.guard()
-        try:
-            reply = await client.post(
-                f"/orders/{order_id}/refunds",
-                json={"amount": amount, "note": note},
-                headers={"Idempotency-Key": call.action_id},
-            )
-        except httpx2.ConnectError as error:
-            return Outcome.unavailable(f"the order service cannot be reached: {error}")
+    try:
+        reply = await _post(f"/orders/{order_id}/refunds", {"amount": amount, "note": note}, call)
+    except httpx2.ConnectError as error:
+        return Outcome.unavailable(f"the order service cannot be reached: {error}")
     if reply.status_code == HTTPStatus.CONFLICT:
         return Outcome.permanent(str(reply.json()["error"]))
     refund = Refund.model_validate(reply.raise_for_status().json())
@@ -119,6 +153,32 @@ async def refund_happened(call: Call) -> Probe:
         return Probe.absent()
     refund = Refund.model_validate(found[0])
     return Probe.happened(refund.model_dump(), evidence={"external_reference": refund.refund_id})
+
+
+@tool(effect="write", idempotency="keyed", tags=["customers"], timeout_s=EFFECT_S)
+async def notify_send(
+    to: Annotated[str, Field(description="Mail address")],
+    text: Annotated[str, Field(description="What to say")],
+    call: Call,
+) -> Outcome[Message]:
+    """Send a message to a customer or to another contact of an order."""
+    try:
+        reply = await _post("/messages", {"to": to, "text": text}, call)
+    except httpx2.ConnectError as error:
+        return Outcome.unavailable(f"the order service cannot be reached: {error}")
+    message = Message.model_validate(reply.raise_for_status().json())
+    return Outcome.success(message, evidence={"external_reference": message.message_id})
+
+
+@notify_send.probe(timeout_s=READ_S)
+async def message_sent(call: Call) -> Probe:
+    """Ask for the message that carries this call's key."""
+    reply = await _get("/messages", key=call.action_id)
+    found = reply.raise_for_status().json()
+    if not found:
+        return Probe.absent()
+    message = Message.model_validate(found[0])
+    return Probe.happened(message.model_dump(), evidence={"external_reference": message.message_id})
 
 
 async def _fact(kind: str, identity: str) -> Outcome[Any]:

@@ -50,8 +50,18 @@ class Runs:
     _seen: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
-        self.app.runtime.driver.hooks.changed = lambda _: self._stirred.set()
-        self.app.runtime.driver.hooks.progress = lambda _, done, total, said: self.told.append((done, total, said))
+        hooks = self.app.runtime.driver.hooks
+        changed, progress = hooks.changed, hooks.progress
+
+        def stir(run_id: str) -> None:
+            changed(run_id)
+            self._stirred.set()
+
+        def tell(run_id: str, done: int, total: int, said: str) -> None:
+            progress(run_id, done, total, said)
+            self.told.append((done, total, said))
+
+        hooks.changed, hooks.progress = stir, tell
 
     async def start(
         self, *steps: dict[str, Any], drive: bool = True, changes: dict[str, Any] | None = None, **plan: Any

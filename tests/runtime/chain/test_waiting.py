@@ -53,7 +53,7 @@ async def test_each_item_that_needs_a_person_is_decided_by_itself(runs: Runs, st
     row, states = await runs.end(
         step("pay", "refund", for_each="${input.refs}", args={"ref": "${item}"}), input={"refs": ["x", "y"]}
     )
-    assert (row.status, states) == ("awaiting_approval", {"pay": "running"})
+    assert (row.status, states) == ("awaiting_approval", {"pay": "awaiting_approval"})
     await runs.decide(row.run_id, "pay", item=0)
     assert (await runs.rest(row.run_id)).status == "awaiting_approval"
     await runs.decide(row.run_id, "pay", item=1)
@@ -214,7 +214,7 @@ async def test_after_a_failure_a_plan_that_compensates_has_no_further_effect_and
     await runs.until_state(run_id, "pay", "settled")
     go.set()
     row = await runs.rest(run_id)
-    assert (row.status, row.reason, row.compensation) == ("failed", "pay: cancelled", "incomplete")
+    assert (row.status, row.reason, row.compensation) == ("failed", "bad: failed", "incomplete")
     assert await runs.states(run_id) == {
         "first": "succeeded",
         "pay": "cancelled",

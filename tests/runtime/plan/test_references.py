@@ -24,6 +24,13 @@ def test_a_string_can_be_one_whole_reference(text: str) -> None:
     assert whole(parse(text)) is not None
 
 
+def test_a_fact_of_the_evidence_is_apart_from_members_of_the_output() -> None:
+    fact, member = whole(parse("${a.$evidence.request_id}")), whole(parse('${a["$evidence"].request_id}'))
+    assert fact == Reference("a", (), "request_id", UNSET, "${a.$evidence.request_id}")
+    assert member is not None
+    assert (member.path, member.evidence) == (("$evidence", "request_id"), None)
+
+
 @pytest.mark.parametrize("text", ["${a} ", "${a}${b}", "$${a}", "a", ""])
 def test_other_strings_are_texts(text: str) -> None:
     assert whole(parse(text)) is None

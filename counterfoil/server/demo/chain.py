@@ -1,0 +1,35 @@
+"""The chain that the demo plays, as a model hands it over: data, and no word of it runs anything."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...canonical import JsonObject
+from .order_facts import LATE_ORDER
+
+PLAN: Final[JsonObject] = {
+    "goal": "Make good for a late order",
+    "input": {"order_id": LATE_ORDER},
+    "steps": [
+        {"id": "order", "tool": "orders_get", "args": {"order_id": "${input.order_id}"}},
+        {"id": "policy", "tool": "policy_find", "args": {"topic": "${order.state} delivery"}},
+        {"id": "shipment", "tool": "shipments_get", "args": {"shipment_id": "${order.shipment_id}"}},
+        {
+            "id": "refund",
+            "tool": "orders_refund",
+            "when": "${shipment.late}",
+            "args": {"order_id": "${input.order_id}", "amount": "${order.total}", "note": "${policy[0].text}"},
+        },
+        {
+            "id": "tell",
+            "tool": "notify_send",
+            "for_each": "${order.contacts}",
+            "args": {
+                "to": "${item.email}",
+                "text": "${item.name}: ${refund.amount} for ${input.order_id} is paid back.",
+            },
+        },
+    ],
+    "max_parallel": 2,
+    "budget": {"destructive": 1},
+}

@@ -1,0 +1,297 @@
+"""CAN-01 and OPS-03 for runs: cancelled, out of time, told to stop, left alone, or with its tools changed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.kit.bench import furnish
+from tests.kit.chains import (
+    LIMIT_S,
+    MODULES,
+    View,
+    becomes,
+    chained,
+    decide,
+    following,
+    of,
+    plan,
+    ran,
+    settle,
+    started,
+    states,
+    step,
+    until,
+)
+from tests.kit.clock import START, SetClock
+from tests.kit.lines import by_lines
+from tests.kit.served import view_of
+from tests.kit.web import web
+from tests.kit.workshop import Workshop
+
+pytestmark = pytest.mark.anyio
+CHAIN = plan(
+    step("s", "kit_write", {"ref": "s"}),
+    step("read", "kit_read", {"ref": "s"}, after=["s"]),
+    step("behind", "kit_write", {"ref": "behind"}, after=["s"]),
+)
+
+
+@pytest.mark.promise("CAN-01")
+async def test_a_cancelled_run_follows_its_write_to_its_end_starts_nothing_more_and_lists_what_stands(
+    shop: Workshop,
+) -> None:
+    shop.world.arm("s", hold="before")
+    async with chained(shop) as (at, ask):
+        run_id = (await started(ask, CHAIN))["run_id"]
+        await at.world.reached("s", "asked")
+        answer = await ask("cancel", run_id=run_id, reason="enough")
+        assert (answer["status"], answer["finished_at"]) == ("running", None)
+        assert answer["cancel_requested_at"] is not None
+        again = await ask("cancel", run_id=run_id, reason="again")
+        assert again["cancel_requested_at"] == answer["cancel_requested_at"]
+        at.world.release("s")
+        done = await becomes(ask, run_id)
+        assert (done["status"], of(done, "s")["state"]) == ("cancelled", "succeeded")
+        assert {states(done)[name] for name in ("read", "behind")} <= {"cancelled", "not_run"}
+        late = await ask("cancel", run_id=run_id)
+        assert [(one["step"], one["tool"]) for one in late["effects"]] == [("s", "kit_write")]
+        assert (late["status"], late["finished_at"]) == ("cancelled", done["finished_at"])
+        assert (await ask("run", run_id=run_id, wait_s=1))["status"] == "cancelled"
+        assert (await ask("run", plan=CHAIN, wait_s=0))["status"] == "cancelled"
+        (event,) = [one for one in await following(ask, run_id) if one["type"] == "run_cancel_requested"]
+        assert (event["data"]["by"], event["data"]["reason"]) == ("alice", "enough")
+    assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 0]
+
+
+@pytest.mark.promise("CAN-01")
+async def test_cancelling_a_run_revokes_what_it_proposes_and_an_unresolved_step_keeps_it_open(shop: Workshop) -> None:
+    shop.world.arm("lost", drop="after")
+    document = plan(step("lost", "kit_write", {"ref": "lost"}), step("asks", "kit_delete", {"ref": "asks"}))
+    async with chained(shop) as (at, ask):
+        run_id = (await started(ask, document))["run_id"]
+        view = await until(ask, run_id, lambda one: bool(one["pending"]) and bool(one["unresolved"]))
+        await ask("cancel", run_id=run_id)
+        still = await becomes(ask, run_id, "awaiting_reconciliation")
+        assert (still["pending"], states(still)["asks"], still["finished_at"]) == ([], "cancelled", None)
+        shown = await ask("confirm", approval_id=view["pending"][0]["approval_id"])
+        assert shown["state"] == "revoked"
+        call_id = of(view, "lost")["call_id"]
+        await settle(at.app, call_id, "happened")
+        assert (await becomes(ask, run_id))["status"] == "cancelled"
+    assert [shop.world.count(ref) for ref in ("lost", "asks")] == [1, 0]
+
+
+@pytest.mark.promise("CAN-01")
+async def test_cancelling_a_finished_run_changes_nothing(shop: Workshop) -> None:
+    async with chained(shop) as (_, ask):
+        done = await ran(ask, CHAIN)
+        answer = await ask("cancel", run_id=done["run_id"])
+        assert (answer["status"], answer["finished_at"]) == ("succeeded", done["finished_at"])
+        assert {one["step"] for one in answer["effects"]} == {"s", "behind"}
+        assert (await ask("status", run_id=done["run_id"], wait_s=0))["status"] == "succeeded"
+
+
+@pytest.mark.promise("CAN-04")
+async def test_past_its_deadline_nothing_starts_and_the_run_is_failed_with_that_reason(shop: Workshop) -> None:
+    clock = SetClock()
+    shop.world.arm("s", hold="after")
+    async with chained(shop, clock=clock) as (at, ask):
+        run_id = (await started(ask, CHAIN | {"deadline_s": 60}))["run_id"]
+        await at.world.reached("s", "done")
+        assert (await ask("status", run_id=run_id, wait_s=0))["deadline"] == "2026-03-01T12:01:00.000000Z"
+        clock.at = START + timedelta(seconds=61)
+        clock.ahead_s = 61
+        at.world.release("s")
+        done = await becomes(ask, run_id)
+        assert done["status"] == "failed"
+        assert "deadline" in str(done["reason"])
+        assert {states(done)[name] for name in ("read", "behind")} <= {"not_run", "failed", "cancelled"}
+    assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 0]
+
+
+@pytest.mark.promise("CAN-04")
+async def test_a_deadline_stands_still_while_only_a_person_is_waited_for(shop: Workshop) -> None:
+    clock = SetClock()
+    document = plan(
+        step("asks", "kit_delete", {"ref": "asks"}), step("behind", "kit_write", {"ref": "behind"}, after=["asks"]),
+        deadline_s=60,
+    )  # fmt: skip
+    async with chained(shop, clock=clock) as (at, ask):
+        view = await ran(ask, document, "awaiting_approval")
+        clock.at = START + timedelta(minutes=30)
+        clock.ahead_s = 1_800
+        view = await ask("status", run_id=view["run_id"], wait_s=0)
+        assert view["status"] == "awaiting_approval"
+        await decide(at.app, view, "asks", "approve")
+        assert (await becomes(ask, view["run_id"]))["status"] == "succeeded"
+    assert [shop.world.count(ref) for ref in ("asks", "behind")] == [1, 1]
+
+
+@pytest.mark.promise("CAN-01")
+async def test_a_request_for_a_run_that_is_cancelled_stops_further_writes_until_the_run_is_taken_up(
+    shop: Workshop,
+) -> None:
+    shop.world.arm("s", hold="before")
+    document = plan(
+        step("s", "kit_write", {"ref": "s"}),
+        step("read", "kit_read", {"ref": "s"}, after=["s"]),
+        step("behind", "kit_write", {"ref": "behind"}, after=["read"]),
+    )
+    async with by_lines(furnish(shop, python=MODULES)) as lines:
+        lines.request("run", "run", plan=document, wait_s=45)
+        await shop.world.reached("s", "asked")
+        lines.cancel("run")
+        ask = _numbered(lines)
+        (row,) = (await ask("status"))["runs"]
+        shop.world.release("s")
+        stopped = await until(ask, row["run_id"], lambda view: view["status"] == "queued")
+        assert (stopped["reason"], stopped["finished_at"]) == ("stopped", None)
+        assert (states(stopped)["s"], states(stopped)["behind"] in {"waiting", "ready"}) == ("succeeded", True)
+        assert shop.world.count("behind") == 0
+        assert stopped["next"]["arguments"]["run_id"] == row["run_id"]
+        await ask("run", run_id=row["run_id"], wait_s=LIMIT_S)
+        assert (await becomes(ask, row["run_id"]))["status"] == "succeeded"
+    assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 1]
+
+
+def _numbered(lines: Any) -> Any:
+    count = 0
+
+    async def ask(tool: str, **arguments: Any) -> View:
+        nonlocal count
+        count += 1
+        found: View = await lines.ask(f"q{count}", tool, **arguments)
+        return found
+
+    return ask
+
+
+@pytest.mark.promise("OPS-03")
+async def test_a_client_whose_connection_closes_stops_nothing_and_finds_its_run_again(shop: Workshop) -> None:
+    shop.world.arm("s", hold="before")
+    furnish(shop, python=MODULES)
+    async with web(shop) as (_, there):
+        async with there.http() as http:
+            asking = asyncio.create_task(
+                there.post(http, "tools/call", name="run", arguments={"plan": CHAIN, "wait_s": 45})
+            )
+            await shop.world.reached("s", "asked")
+            asking.cancel()
+            await asyncio.wait({asking})
+        shop.world.release("s")
+        await shop.world.reached("behind", "done")
+        async with there.client() as client:
+
+            async def ask(tool: str, **arguments: Any) -> View:
+                return view_of(await client.call_tool(tool, arguments))
+
+            again = await ask("run", plan=CHAIN, wait_s=LIMIT_S)
+            assert (again["replayed"], again["status"]) == (True, "succeeded")
+    assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 1]
+
+
+@pytest.mark.promise("OPS-03")
+async def test_the_end_of_stdin_leaves_a_run_that_the_next_server_takes_to_its_end(shop: Workshop) -> None:
+    furnish(shop, python=MODULES)
+    shop.world.arm("s", hold="after")
+    async with shop.serve() as served:
+        run_id = (await served.base("run", plan=CHAIN, wait_s=0))["run_id"]
+        await shop.world.reached("s", "done")
+        served.close_input()
+        shop.world.release("s")
+        assert await served.ended() == 0
+    async with shop.serve() as served:
+        done = await becomes(served.base, run_id)
+        assert done["status"] == "succeeded"
+    assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 1]
+
+
+@pytest.mark.promise("OPS-03")
+async def test_events_are_gapless_by_their_numbers_across_reconnects_and_restarts(shop: Workshop) -> None:
+    document = plan(
+        *(step(f"s{n}", "kit_write", {"ref": f"s{n}"}, **({"after": [f"s{n - 1}"]} if n else {})) for n in range(6)),
+        step("asks", "kit_delete", {"ref": "asks"}, after=["s5"]),
+    )
+    seen: list[View] = []
+    shop.world.arm("s3", hold="before")
+    async with chained(shop) as (at, ask):
+        run_id = (await started(ask, document))["run_id"]
+        await at.world.reached("s3", "asked")
+        seen += await following(ask, run_id, 0)
+        at.world.release("s3")
+        await becomes(ask, run_id, "awaiting_approval")
+        seen += await following(ask, run_id, seen[-1]["seq"])
+    async with chained(shop) as (at, ask):
+        view = await becomes(ask, run_id, "awaiting_approval")
+        await decide(at.app, view, "asks", "approve")
+        done = await becomes(ask, run_id)
+        seen += await following(ask, run_id, seen[-1]["seq"])
+        whole = await following(ask, run_id, 0)
+        assert await following(ask, run_id, seen[-1]["seq"]) == []
+    assert seen == whole
+    assert [one["seq"] for one in whole] == list(range(whole[0]["seq"], whole[0]["seq"] + len(whole)))
+    assert (whole[0]["seq"], whole[-1]["seq"]) == (1, done["seq"])
+    assert [one["type"] for one in whole].count("dispatched") == 7
+    verified = await shop.command("ledger", "verify")
+    assert (verified.code, verified.answer["problems"]) == (0, [])
+
+
+@pytest.mark.promise("OPS-03")
+async def test_status_waits_for_the_next_event_and_gives_it(shop: Workshop) -> None:
+    shop.world.arm("s", hold="before")
+    async with chained(shop) as (at, ask):
+        run_id = (await started(ask, CHAIN))["run_id"]
+        await at.world.reached("s", "asked")
+        view = await ask("status", run_id=run_id, wait_s=0)
+        waiting = asyncio.create_task(ask("status", run_id=run_id, after_seq=view["seq"], wait_s=20))
+        at.world.release("s")
+        news = await asyncio.wait_for(waiting, LIMIT_S)
+        assert news["events"]
+        assert news["events"][0]["seq"] == view["seq"] + 1
+        await becomes(ask, run_id)
+
+
+TOOL = """
+[http]
+allow_hosts = ["127.0.0.1:9"]
+[tools.far_pay]
+description = "Pays."
+effect = "{effect}"
+input = {{ amount = "{kind}" }}
+[tools.far_pay.http]
+method = "POST"
+url = "http://127.0.0.1:9/pay"
+json = {{ amount = "{{amount}}" }}
+"""
+
+
+@pytest.mark.promise("CHAIN-SAFE")
+@pytest.mark.parametrize("change", ["schema", "effect", "gone"])
+async def test_a_step_whose_tool_changed_since_the_plan_was_made_stops_as_plan_stale(
+    shop: Workshop, change: str
+) -> None:
+    shop.world.arm("s", hold="before")
+    head = {"python": MODULES, "server": 'visibility = "deferred"'}
+    shop.configure(TOOL.format(kind="integer", effect="write"), head=head)
+    document = plan(step("s", "kit_write", {"ref": "s"}), step("pay", "far_pay", {"amount": 3}, after=["s"]))
+    async with shop.serve() as served:
+        run_id = (await served.base("run", plan=document, wait_s=0))["run_id"]
+        await shop.world.reached("s", "asked")
+        after = {
+            "schema": TOOL.format(kind="number", effect="write"),
+            "effect": TOOL.format(kind="integer", effect="read"),
+            "gone": "",
+        }[change]
+        shop.configure(after, head=head)
+        served.terminate(signal.SIGHUP)
+        await shop.world.until(lambda: "is in force" in served.stderr, "no reload")
+        shop.world.release("s")
+        done = await becomes(served.base, run_id)
+        assert (done["status"], states(done)) == ("failed", {"s": "succeeded", "pay": "failed"})
+        assert of(done, "pay")["error"]["code"] == "plan_stale"
+        assert of(done, "pay")["attempts"] == 0
