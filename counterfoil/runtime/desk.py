@@ -139,7 +139,7 @@ class Desk:
                 case = self._desk.cases.get(row.call_id)
                 if case is not None and row.is_read and case.running is not None:
                     case.running.stop_read()
-            await self._runs.let_go(done or row)
+            self._runs.wake(done or row)
             return await self._view(done or row)
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
@@ -307,7 +307,7 @@ class Desk:
     async def _carried(self, row: CallRow) -> CallRow:
         """A call that was followed up, which somebody goes on with if it is to be sent again."""
         if row.in_run:
-            await self._runs.let_go(row)
+            self._runs.wake(row)
         elif row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id:
             self._take_up(row)
         return row

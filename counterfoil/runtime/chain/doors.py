@@ -298,9 +298,10 @@ class RunDoors:
         self._watch.progressed(run_id, done, total, message)
         self.news.changed(run_id)
 
-    async def let_go(self, row: CallRow) -> None:
-        """Something happened to a call, perhaps of a run: whoever drives that goes on with it."""
-        await self._settler.let_go(row)
+    def wake(self, row: CallRow) -> None:
+        """Something happened to a call: if it is a run's, whoever drives that is to look."""
+        if row.in_run:
+            self._driver.wake(row.run_id)
 
     async def _own(self, principal: Principal, run_id: str, *, or_person: bool = False) -> RunRow:
         found = await self._parts.ledger.reads.look(lambda: glance(run_id))
