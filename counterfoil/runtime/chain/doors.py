@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ..parts import Parts
     from ..reconciling import Reconciler
     from ..refusing import Refusals
+    from .plans import Plans
     from .wakes import InProcess
 
 RECENT_SHOWN: Final = 20
@@ -76,7 +77,7 @@ class Around:
 class RunDoors:
     """The doors for plans and runs of one process; see `Runtime`."""
 
-    def __init__(self, parts: Parts, around: Around) -> None:
+    def __init__(self, parts: Parts, plans: Plans, around: Around) -> None:
         self._parts = parts
         self._driver = around.driver
         self._spawn = around.spawn
@@ -86,9 +87,10 @@ class RunDoors:
         self.news = News(parts, around.spawn)
         around.driver.hooks.changed = self._changed
         around.driver.hooks.progress = self._progressed
-        self._viewer = RunViewer(parts)
-        self._follower = RunFollower(parts, self._watch)
-        self._beginner = Beginner(parts)
+        around.driver.hooks.rested = self._watch.rested
+        self._viewer = RunViewer(parts, plans)
+        self._follower = RunFollower(parts, self._watch, around.driver.is_driven)
+        self._beginner = Beginner(parts, plans)
         self._settler = Settler(parts, around.reconciler, around.driver)
 
     async def plan(self, principal: Principal, document: JsonValue) -> PlanView:
@@ -131,8 +133,8 @@ class RunDoors:
                 wish.found = await self._take_up(wish, request.run_id)
                 return
             begun = wish.found = await self._beginner.begin(request, lambda: wish.stop)
-            if begun is not None and not begun.replayed and not wish.stop:
-                self._driver.wake(begun.run.run_id)
+            if begun is not None and begun.planned is not None and not wish.stop:
+                self._driver.begin(begun.run, begun.planned)
         except PlanInvalidError as error:
             wish.found = RunView(*self._invalid(request.principal, "run", error))
         except RefusedError as error:
@@ -175,8 +177,8 @@ class RunDoors:
     async def _wait(self, wish: _Wish, begun: Begun) -> None:
         request, run_id = wish.request, begun.run.run_id
         left = await self._waited_for(wish.settling, request.wait_s)
-        is_new = request.run_id is None and not begun.replayed
-        known = Glance(begun.run, woken=True) if is_new else None
+        is_known = begun.planned is not None or begun.run.finished_at is not None
+        known = Glance(begun.run, woken=True) if is_known else None
         await self._follower.until_still(run_id, left, request.progress, known)
 
     async def _waited_for(self, task: asyncio.Task[None] | None, wait_s: float | None) -> float | None:

@@ -77,6 +77,11 @@ class Drive:
         self._arrivals.look = True
         self._flights.stir()
 
+    @property
+    def is_nudged(self) -> bool:
+        """True if that was said and not looked at yet."""
+        return self._arrivals.look
+
     def release(self) -> None:
         """Leave the run to others; what was sent is followed to its end."""
         self._releasing = True

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...ledger.plans import get_plan
 from ...ledger.run_rows import WHOLE
 from ...ledger.runs import calls_of, steps_of
 from ...registry.budgets import Scope
 from ...registry.vocabulary import ErrorCode
-from ..plan.stored import from_stored
 from .board import Board, Items, Place
 from .folding import fold_items, has_effect, state_of
 from .outputs import Outputs
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from ..parts import Parts
     from ..plan.model import Plan, Step
     from .outputs import Read
+    from .plans import Plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +52,16 @@ class PlanMissingError(Exception):
     """A run whose plan is not in the ledger: it cannot be driven."""
 
 
-async def load_plan(parts: Parts, run: RunRow) -> Planned:
+async def load_plan(parts: Parts, plans: Plans, run: RunRow) -> Planned:
     """The plan and the effective input of a run.
 
     Raises:
         PlanMissingError, LedgerError: they cannot be read.
     """
-    found = await parts.ledger.reads.look(lambda: get_plan(run.plan_id))
+    found = await plans.find(run.plan_id)
     if found is None:
         raise PlanMissingError(f"{run.run_id} names {run.plan_id}, which is not in this ledger")
-    plan = from_stored(json.loads(await parts.ledger.open_payload(found.payload)))
-    return Planned(plan, json.loads(await parts.ledger.open_payload(run.input_payload)))
+    return Planned(found.plan, json.loads(await parts.ledger.open_payload(run.input_payload)))
 
 
 async def load_calls(parts: Parts, run: RunRow, planned: Planned) -> Stored:
