@@ -72,9 +72,8 @@ class Runtime(Desk):
         self._path = CallPath(parts, viewer, sender, self._carrier, self._proposer, self._join)
         self._reconciler = Reconciler(parts, self._ask, self._proposal_for)
         self._path.recover = self._recover_here
-        self._stepper = Stepper(parts, self._path, self._note)
-        plans = Plans(parts.ledger)
-        self.driver = InProcess(Tools(parts, self._stepper, self._reconciler, plans), self._tasks.spawn)
+        plans, stepper = Plans(parts.ledger), Stepper(parts, self._path, self._note)
+        self.driver = InProcess(Tools(parts, stepper, self._reconciler, plans), self._tasks.spawn)
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read, self.driver.wake))
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
         self._watchdog = Watchdog(self._on_the_loop)

@@ -167,7 +167,7 @@ async def test_five_thousand_steps_are_checked_in_under_a_second_of_cpu(shop: Wo
         spent: list[float] = []
         while len(spent) < 5 and min(spent, default=CPU_S) >= CPU_S:  # other work of this machine shares its caches
             began = time.process_time()
-            view = (await at.app.runtime.plan(at.app.local, document(*steps))).wire()
+            view: dict[str, Any] = (await at.app.runtime.plan(at.app.local, document(*steps))).wire()
             spent.append(time.process_time() - began)
         if shape is round_and_round:
             assert [one["code"] for one in view["errors"]] == ["cycle"]

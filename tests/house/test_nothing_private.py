@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
 

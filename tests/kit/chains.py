@@ -103,7 +103,7 @@ def states(view: View) -> dict[str, str]:
 
 def of(view: View, name: str) -> View:
     """One step of a run's or a plan's view."""
-    (found,) = [one for one in view["steps"] if one["id"] == name]
+    found: View = next(one for one in view["steps"] if one["id"] == name)
     return found
 
 
