@@ -274,9 +274,8 @@ class Runtime(Desk):
             return
         if row.call_id in self._parts.cases or row.call_id in self._unsound or self._closing:
             return
-        case = Case(row.call_id, row.action_id, principal_of(row))
+        case = self._parts.cases[row.call_id] = Case(row.call_id, row.action_id, principal_of(row))
         case.record(row)
-        self._parts.cases[case.call_id] = case
         self._tasks.spawn(self._run(case, self._path.resume))
 
     def _recover_later(self, row: CallRow) -> None:
