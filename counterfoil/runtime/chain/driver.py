@@ -20,7 +20,7 @@ from ...ledger.states import CallState
 from ..clock import MICROSECOND
 from . import rest
 from .arrivals import Arrivals
-from .board import CANCELLED, DEADLINE, Halt, Place
+from .board import CANCEL, OVERDUE, Place
 from .flights import Flights
 from .states import StepState
 
@@ -89,6 +89,7 @@ class Drive:
         """
         try:
             await self._heed(self.board.run)
+            self._arrivals.stay_halted(self._taken.halt)
             for place, row in self._taken.open_calls:
                 await self._arrivals.stands(place, row)
             for step in self._taken.expanding:
@@ -139,7 +140,7 @@ class Drive:
     def _is_late(self) -> bool:
         """True once the run's deadline has passed and nobody has seen it yet."""
         run, halt = self.board.run, self.board.halt
-        seen = halt is not None and halt.reason in {CANCELLED, DEADLINE}
+        seen = halt in {CANCEL, OVERDUE}
         return run.deadline_at is not None and not seen and self._clock.now() >= run.deadline_at
 
     def _moves(self) -> bool:
@@ -196,18 +197,15 @@ class Drive:
         board = self.board
         board.run = run
         self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(run.scopes)))
-        stated = board.halt.reason if board.halt is not None else None
         if board.scheduler.over:
             return  # too late to stop what has ended
         if run.cancel_requested_at is not None:
-            if stated != CANCELLED:
+            if board.halt != CANCEL:
                 await self._stop_sent(run)
-                halt = Halt(StepState.CANCELLED, CANCELLED, "The run was cancelled before it was sent.")
-                self._arrivals.close(halt, reads=True)
-        elif run.deadline_at is not None and stated != DEADLINE:
+                self._arrivals.close(CANCEL, reads=True)
+        elif run.deadline_at is not None and board.halt != OVERDUE:
             if self._clock.now() >= run.deadline_at:
-                halt = Halt(StepState.NOT_RUN, DEADLINE, "The run's deadline passed before it was sent.")
-                self._arrivals.close(halt)
+                self._arrivals.close(OVERDUE)
             else:
                 self._flights.at(None, run.deadline_at, self.nudge)
 
