@@ -19,10 +19,9 @@ from ...ledger.runs import Woken, calls_of, claim_run, finish, note_steps, park,
 from ...ledger.states import CallState
 from ..clock import MICROSECOND
 from . import rest
-from .arrivals import OVER_BUDGET, Arrivals
-from .board import CANCELLED, DEADLINE, Halt, Place
+from .arrivals import Arrivals
+from .board import CANCEL, OVERDUE, Place
 from .flights import Flights
-from .states import StepState
 
 if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
@@ -114,9 +113,7 @@ class Drive:
         if self.board.scheduler.over:
             self._over_at = self._taken.last_end
         await self._heed(self.board.run)
-        if self._taken.over_budget and self.board.halt is None:
-            self._arrivals.close(OVER_BUDGET)
-        self._arrivals.after_end()
+        self._arrivals.stay_halted(self._taken.halt)
 
     async def landed(self) -> None:
         """Nothing more is sent; come back when what was has its end."""
@@ -159,7 +156,7 @@ class Drive:
     def _is_late(self) -> bool:
         """True once the run's deadline has passed and nobody has seen it yet."""
         run, halt = self.board.run, self.board.halt
-        seen = halt is not None and halt.reason in {CANCELLED, DEADLINE}
+        seen = halt in {CANCEL, OVERDUE}
         late = run.deadline_at is not None and self._clock.now() >= run.deadline_at
         return late and not seen and not self.board.scheduler.over
 
@@ -217,16 +214,13 @@ class Drive:
         board = self.board
         board.run = run
         self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(run.scopes)))
-        stated = board.halt.reason if board.halt is not None else None
         if run.cancel_requested_at is not None and self._in_time(run.cancel_requested_at):
-            if stated != CANCELLED:
+            if board.halt != CANCEL:
                 await self._stop_sent(run)
-                halt = Halt(StepState.CANCELLED, CANCELLED, "The run was cancelled before it was sent.")
-                self._arrivals.close(halt, reads=True)
-        elif run.deadline_at is not None and stated != DEADLINE and self._in_time(run.deadline_at):
+                self._arrivals.close(CANCEL, reads=True)
+        elif run.deadline_at is not None and board.halt != OVERDUE and self._in_time(run.deadline_at):
             if self._clock.now() >= run.deadline_at:
-                halt = Halt(StepState.NOT_RUN, DEADLINE, "The run's deadline passed before it was sent.")
-                self._arrivals.close(halt)
+                self._arrivals.close(OVERDUE)
             else:
                 self._flights.at(None, run.deadline_at, self.nudge)
 
