@@ -115,6 +115,41 @@ async def test_past_its_deadline_nothing_starts_and_the_run_is_failed_with_that_
 
 
 @pytest.mark.promise("CAN-04")
+@pytest.mark.parametrize(
+    ("ending", "status"), [("cancel", "cancelled"), ("deadline", "failed"), ("budget", "budget_exhausted")]
+)
+async def test_what_ended_a_run_is_still_its_end_when_an_unresolved_step_is_settled_after_a_restart(
+    shop: Workshop, ending: str, status: str
+) -> None:
+    clock = SetClock()
+    shop.world.arm("lost", drop="after", hold="before")
+    document = plan(
+        step("lost", "kit_write_on", {"ref": "lost"}),
+        step("order", "chain_order", {"order_id": "o", "people": 4}),
+        step("each", "kit_write_on", {"ref": "${item.email}"}, for_each="${order.contacts}"),
+        step("behind", "kit_read", {"ref": "o"}, after=["lost"]),
+        **({"budget": {"writes": 3}} if ending == "budget" else {"deadline_s": 60}),
+    )
+    async with chained(shop, clock=clock) as (at, ask):
+        run_id = (await started(ask, document))["run_id"]
+        await until(ask, run_id, lambda view: states(view)["each"] in {"succeeded", "failed", "not_run"})
+        if ending == "deadline":
+            clock.at, clock.ahead_s = START + timedelta(seconds=61), 61
+        at.world.release("lost")
+        await becomes(ask, run_id, "awaiting_reconciliation")
+        if ending == "cancel":
+            await ask("cancel", run_id=run_id)
+        view = await becomes(ask, run_id, "awaiting_reconciliation")
+    async with chained(shop, clock=clock) as (at, ask):
+        await settle(at.app, of(view, "lost")["call_id"], "happened")
+        done = await becomes(ask, run_id)
+        assert (done["status"], states(done)["behind"] in {"cancelled", "not_run"}) == (status, True)
+        assert at.world.count("lost") == 1
+    async with chained(shop, clock=clock) as (_, ask):
+        assert (await ask("run", run_id=run_id, wait_s=0))["status"] == status
+
+
+@pytest.mark.promise("CAN-04")
 async def test_a_deadline_stands_still_while_only_a_person_is_waited_for(shop: Workshop) -> None:
     clock = SetClock()
     document = plan(
@@ -144,7 +179,7 @@ async def test_a_request_for_a_run_that_is_cancelled_stops_further_writes_until_
     )
     async with by_lines(furnish(shop, python=MODULES)) as lines:
         lines.request("run", "run", plan=document, wait_s=45)
-        await shop.world.reached("s", "asked")
+        await shop.world.reached("s", "asked", limit_s=40)
         lines.cancel("run")
         ask = _numbered(lines)
         (row,) = (await ask("status"))["runs"]
