@@ -121,7 +121,8 @@ async def settle(app: App, call_id: str, resolution: str, then: str | None = Non
     view = await app.runtime.reconcile(
         app.local, call_id=call_id, resolution=resolution, then=then, evidence="looked into W", person=OPERATOR
     )
-    return view.wire()
+    said: View = view.wire()
+    return said
 
 
 async def following(ask: Ask, run_id: str, after_seq: int = 0) -> list[View]:
