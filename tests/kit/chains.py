@@ -111,7 +111,7 @@ async def decide(app: App, view: View, name: str, decision: str) -> View:
     """What `counterfoil approvals approve|reject` does about what one step proposes."""
     (asked,) = [one for one in view["pending"] if one["step"] == name]
     approval_id, digest = asked["approval_id"], asked["digest"]
-    said = (await app.runtime.decide(approval_id, decision, decider=OPERATOR, digest=digest)).wire()
+    said: View = (await app.runtime.decide(approval_id, decision, decider=OPERATOR, digest=digest)).wire()
     assert said.get("error") is None, said
     return said
 
