@@ -209,7 +209,8 @@ class InProcess:
             drive.release()
         over = await drive.drive()
         if over is Over.LOST and drive.board.run.owner_id != self._parts.ledger.owner_id:
-            driven.again = True  # this process has lost its lease and works under another name now
+            await drive.landed()
+            driven.again = True  # this process has lost its lease, and works under another name now
         return over
 
     async def _take_up(self, run_id: str) -> Drive | None:
