@@ -197,8 +197,6 @@ class Runtime(Desk):
         finally:
             self._parts.cases.pop(case.call_id, None)
         case.finish(view)
-        if case.gone:
-            self._close_request(case)
 
     async def _listen(self, case: Case, wait_s: float | None) -> CallView:
         await case.listen(wait_s)
