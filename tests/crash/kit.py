@@ -50,7 +50,7 @@ write = "allow"
 destructive = "allow"
 
 [python]
-modules = ["tests.crash.hands"]
+modules = ["tests.crash.hands", "tests.crash.chain_hands"]
 """
 
 
