@@ -76,7 +76,8 @@ def warm_up(config: Path) -> None:
     """
     trust = no_trust()
     outbound._system_trust = lambda: trust  # pyright: ignore[reportPrivateUsage] (the seam)
-    importlib.import_module("counterfoil.tools.http.network")
+    for name in ("counterfoil.tools.http.network", "tests.crash.chain_hands"):
+        importlib.import_module(name)
 
     async def open_and_close() -> None:
         async with open_app(config) as app:

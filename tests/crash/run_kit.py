@@ -5,9 +5,9 @@ hold of a stored run at any moment and at its end. Nothing here kills.
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 from counterfoil.ledger.queries import EventRow
@@ -19,6 +19,7 @@ from tests.property.fold_run import FoldedRun, fold_run
 from .kit import HAPPENED, LIMIT_S, Forge, GoneError, Server, Stage, assert_whole
 
 View = dict[str, Any]
+HANDS: Final = "tests.crash.chain_hands"
 READ: Final = "run_look"
 KEY: Final = "once"
 WORDS_MAX: Final = 12
@@ -45,6 +46,11 @@ NEEDS: Final = {
 }  # fmt: skip
 EFFECTS: Final = ("plain", "keyed", "probed", "first", "second", "approved")
 """One effect for each write, by the first word of its note."""
+
+
+def stage_of_run(folder: Path, **more: Any) -> Stage:
+    """A stage without a ledger, with the tools of the run."""
+    return Stage.make(folder, hands=HANDS, **more)
 
 
 def run_of(stage: Stage) -> View | None:
@@ -211,22 +217,3 @@ def assert_ended(stage: Stage, *, status: str = "succeeded") -> None:
     if status == "succeeded":
         assert effects_of(stage) == Counter(EFFECTS)
 
-
-def picture(stage: Stage) -> str:
-    """Two stages of the same picture are the same to whoever takes them up: no ids and no times are in it."""
-    if not stage.ledger.exists():
-        return "nothing"
-    run, effects = run_of(stage) or {}, sorted(effects_of(stage).items())
-    calls = sorted(
-        [row["step"], row["item"], row["state"], row["outcome"], row["generation"], row["sent"], row["by_decision"]]
-        for row in calls_of(stage)
-    )
-    steps = sorted([row["step"], row["item"], row["state"]] for row in stage.rows("SELECT * FROM steps"))
-    asks = [run.get(name) is None for name in ("owner_id", "cancel_requested_at", "stopped_at", "due_at", "waits_for")]
-    counts = [len(stage.rows(f"SELECT 1 FROM {table}")) for table in ("owners", "outbox", "approvals")]  # noqa: S608 (ours)
-    return json.dumps([run.get("status"), run.get("reason"), asks, effects, calls, steps, counts])
-
-
-def sampled(seed: int, count: int, most: int) -> Iterator[int]:
-    """Some of the numbers from one to `most`, always the same ones."""
-    return iter(sorted(random.Random(seed).sample(range(1, most + 1), count)))  # noqa: S311 (a choice of cases)
