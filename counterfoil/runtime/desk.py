@@ -30,6 +30,7 @@ from .answers import not_found, refusal_view, waits_for_ledger
 from .approvals import Approvals, Decider
 from .chain.doors import is_run, no_resolution
 from .clock import micros
+from .following import UNDER_WAY
 from .reconciling import RESOLUTIONS, Word
 from .refusal import RefusedError, refuse, refuse_arguments
 from .sending import cannot_record
@@ -278,10 +279,11 @@ class Desk:
         return await self._carried(await self._settler.follow(row, repeatable_here=True))
 
     async def _carried(self, row: CallRow) -> CallView:
-        """The view of a call that was followed up; one that is sent again is waited for a little."""
+        """The view of a call that was followed up; one that is sent again is waited for a little, a person never."""
         if row.in_run:
             await self._runs.let_go(row)
-            row = await self._follower.until_still(row.call_id, self._desk.settings.follow_up_wait_s) or row
+            wait_s = self._desk.settings.follow_up_wait_s
+            row = await self._follower.until_still(row.call_id, wait_s, moving=UNDER_WAY) or row
         elif row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id:
             self._take_up(row)
             row = await self._follower.until_still(row.call_id, self._desk.settings.follow_up_wait_s) or row

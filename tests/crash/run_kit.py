@@ -22,6 +22,7 @@ View = dict[str, Any]
 HANDS: Final = "tests.crash.chain_hands"
 READ: Final = "run_look"
 KEY: Final = "once"
+WAIT_S: Final = LIMIT_S / 2
 WORDS_MAX: Final = 12
 EVIDENCE: Final = "the far side's own books"
 FIELDS: Final = ("step", "item", "action_id", "state", "outcome", "generation", "dispatched_at", "settled_at")
@@ -72,12 +73,12 @@ def effects_of(stage: Stage) -> Counter[str]:
 
 def begin(server: Server, **more: Any) -> View:
     """Ask for the run, as a client does that never heard of its first answer."""
-    return server.do("run", plan=PLAN, request_key=KEY, **{"wait_s": LIMIT_S} | more)
+    return server.do("run", plan=PLAN, request_key=KEY, **{"wait_s": WAIT_S} | more)
 
 
 def status(server: Server, run_id: str, **more: Any) -> View:
     """How the run stands once nothing of it moves by itself."""
-    view = server.do("status", run_id=run_id, **{"wait_s": LIMIT_S} | more)
+    view = server.do("status", run_id=run_id, **{"wait_s": WAIT_S} | more)
     check_run_view(view)
     return view
 

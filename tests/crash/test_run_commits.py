@@ -38,6 +38,8 @@ COMMITS: Final = 24
 COMMITS_MAX: Final = 80
 SAMPLE: Final = 2
 SAMPLED_UP_TO: Final = 24
+SHARES: Final = 3
+"""Into how many tests the commits of one recovery are dealt, so that none takes long on a busy machine."""
 SIDES: Final = ("before", "after")
 WHOLE_SQUARE: Final = os.environ.get("COUNTERFOIL_WHOLE_SQUARE") == "1"
 Kept = dict[str, tuple[Any, ...]]
@@ -78,10 +80,12 @@ def killed_again(forge: Forge, start: Stage, number: int, side: str) -> bool:
     return not ended
 
 
-def killed_everywhere(forge: Forge, start: Stage, side: str, pool: ThreadPoolExecutor) -> int:
-    """A second kill at every commit of the recovery; how many there were."""
-    for number in range(1, COMMITS_MAX, CORES):
-        numbers = range(number, number + CORES)
+def killed_everywhere(
+    forge: Forge, start: Stage, side: str, pool: ThreadPoolExecutor, *, first: int = 1, each: int = 1
+) -> int:
+    """A second kill at every commit of the recovery, or at one of so many; the number that nothing came to."""
+    for number in range(first, COMMITS_MAX, each * CORES):
+        numbers = range(number, number + each * CORES, each)
         if not all(list(pool.map(lambda one: killed_again(forge, start, one, side), numbers))):
             return number
     raise AssertionError(f"a recovery makes more than {COMMITS_MAX} commits")
@@ -148,6 +152,7 @@ STATES: Final[tuple[Callable[[Forge, Stage], None], ...]] = (
 )
 
 
+@pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("make", STATES)
 def test_a_second_kill_at_any_commit_of_the_recovery_leaves_each_effect_once(
@@ -156,7 +161,8 @@ def test_a_second_kill_at_any_commit_of_the_recovery_leaves_each_effect_once(
     pool: ThreadPoolExecutor,
     make: Callable[[Forge, Stage], None],
     side: str,
+    share: int,
 ) -> None:
     make(forge, stage)
     assert_run_sound(stage)
-    assert killed_everywhere(forge, stage, side, pool) > CORES
+    assert killed_everywhere(forge, stage, side, pool, first=share + 1, each=SHARES) > SHARES

@@ -174,6 +174,27 @@ async def test_reconcile_settles_all_of_a_run_that_can_be_settled_and_the_run_go
     assert stage.count("probed") == 2
 
 
+async def test_a_word_that_has_a_step_sent_again_does_not_wait_for_its_new_decision(app: App, stage: Stage) -> None:
+    stage.then("refund", lose)
+    view = await ran(app, step("a", "refund"))
+    await app.runtime.decide(view["pending"][0]["approval_id"], "approve", decider=CAROL)
+    unknown = await until(app, view["run_id"], "awaiting_reconciliation")
+    began = time.monotonic()
+    told: Any = await app.runtime.reconcile(
+        app.local,
+        call_id=of(unknown, "a")["call_id"],
+        resolution="not_happened",
+        evidence="looked",
+        then="retry",
+        person=CAROL,
+    )
+    assert told.wire()["state"] == "awaiting_approval"
+    assert time.monotonic() - began < LIMIT_S / 2  # nothing moves until somebody decides
+    again = await until(app, view["run_id"], "awaiting_approval")
+    await app.runtime.decide(again["pending"][0]["approval_id"], "approve", decider=CAROL)
+    assert of(await until(app, view["run_id"], "succeeded"), "a")["attempts"] == 2
+
+
 async def test_what_only_a_person_can_tell_stays_and_says_so(app: App, stage: Stage) -> None:
     stage.then("note", lose)
     view = await ran(app, step("a"), step("b", depends_on=["a"]))
