@@ -13,24 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.approving import expire
 from ..ledger.errors import CannotRecordError, LedgerError
-from ..ledger.recovering import (
-    CANCELLED,
-    LATE,
-    ORPHANS,
-    OWNED,
-    PAGE,
-    PARKED,
-    UNCLAIMED,
-    TakenOver,
-    abandon,
-    adopt,
-    claim,
-    close_orphaned,
-    list_calls,
-    list_due,
-    lose,
-    take_over,
-)
+from ..ledger.finding import CANCELLED, LATE, ORPHANS, OWNED, PAGE, PARKED, UNCLAIMED, list_calls, list_due
+from ..ledger.recovering import TakenOver, abandon, adopt, claim, close_orphaned, lose, take_over
 from ..ledger.rows import get_call
 from ..ledger.sealing import sweep_orphans
 from ..ledger.settling import take_late

@@ -121,7 +121,7 @@ def surface_of(app: App, exchange_of: Callable[[Context], Exchange] | None = Non
     def principal_of(ctx: Context) -> Principal:
         return app.local if exchange_of is None else exchange_of(ctx).principal
 
-    return Surface(
+    surface = Surface(
         name=server.name,
         version=__version__,
         instructions=lambda principal: instructions(sorted(app.shelf.categories(principal))),
@@ -134,6 +134,8 @@ def surface_of(app: App, exchange_of: Callable[[Context], Exchange] | None = Non
         wait_s=server.wait_s,
         part_bytes=app.config.limits.output_model_bytes,
     )
+    app.runtime.listen_to_runs(surface.run_changed)
+    return surface
 
 
 def _complain(message: str, code: int) -> int:

@@ -175,9 +175,10 @@ def test_the_page_of_a_thousand_steps_fits_and_shows_what_needs_a_look() -> None
 
 def test_what_the_far_side_or_the_model_wrote_can_neither_move_the_cursor_nor_hide() -> None:
     steps = [step("a", "failed", error={"code": "tool_failed", "message": "\x1b[1A\u202e gone"}, reason=None)]
+    steps.append(step("b", "not_run", reason="because of \u061ca"))
     pending = [{"approval_id": "apr_1", "step": "a\u200b", "tool": "t", "arguments": {"to": "\u2066x"}}]
     shown = "\n".join(page(run("failed", *steps, goal="do\rit", pending=pending, outputs={"a\u202e": "\x07"})))
-    assert not {"\x1b", "\u202e", "\u200b", "\u2066", "\r", "\x07"} & set(shown)
+    assert not {"\x1b", "\u202e", "\u200b", "\u2066", "\r", "\x07", "\u061c"} & set(shown)
     for written in ("do<U+000D>it", "<U+001B>[1A<U+202E> gone", "a<U+200B>", "<U+2066>x", "a<U+202E>"):
         assert written in shown
 

@@ -12,7 +12,7 @@ from counterfoil.server.demo.play import since_the_last_claim, together
 from counterfoil.server.demo.result import Result
 from counterfoil.server.demo.timeline import Timeline
 
-LEDGER = {"ok": True, "events": 40, "runs": 5, "problems": []}
+LEDGER: dict[str, Any] = {"ok": True, "events": 40, "runs": 5, "problems": []}
 GOOD = Result(
     run_id="run_1",
     call_id="call_1",
@@ -45,22 +45,21 @@ def test_a_good_play_is_ok_and_says_what_a_program_reads() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"before": "permanent_failure"},
-        {"after": "ambiguous"},
-        {"run_status": "failed"},
-        {"refunds": Count(2, 2)},
-        {"refunds": Count(1, 2)},
-        {"messages": Count(3, 4)},
-        {"messages": Count(2, 2)},
-        {"killed": False},
-        {"restarted": False},
-        {"ledger": LEDGER | {"ok": False}},
-    ],
-    ids=str,
-)
+BAD: list[dict[str, Any]] = [
+    {"before": "permanent_failure"},
+    {"after": "ambiguous"},
+    {"run_status": "failed"},
+    {"refunds": Count(2, 2)},
+    {"refunds": Count(1, 2)},
+    {"messages": Count(3, 4)},
+    {"messages": Count(2, 2)},
+    {"killed": False},
+    {"restarted": False},
+    {"ledger": LEDGER | {"ok": False}},
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
 def test_anything_twice_lost_or_misnamed_makes_the_play_fail(bad: dict[str, Any]) -> None:
     assert not replace(GOOD, **bad).ok
 

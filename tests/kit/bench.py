@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from counterfoil.ledger.finding import list_due
 from counterfoil.ledger.queries import ATTEMPTS, EVENTS, EventRow
-from counterfoil.ledger.recovering import list_due
 from counterfoil.registry.principal import Principal
 from counterfoil.runtime.approvals import Decider
 from counterfoil.runtime.parts import Parts

@@ -12,18 +12,9 @@ from counterfoil.ledger import owners
 from counterfoil.ledger.admission import Duplicate, Relation, Unresolved
 from counterfoil.ledger.bookkeeping import request_cancel
 from counterfoil.ledger.dispatching import Dispatched, LateFound, Moved
+from counterfoil.ledger.finding import LATE, PARKED, list_calls
 from counterfoil.ledger.queries import EVENTS
-from counterfoil.ledger.recovering import (
-    LATE,
-    PARKED,
-    abandon,
-    adopt,
-    list_calls,
-    resend,
-    resolve,
-    rule_out,
-    take_over,
-)
+from counterfoil.ledger.recovering import abandon, adopt, resend, resolve, rule_out, take_over
 from counterfoil.ledger.rows import CallRow
 from counterfoil.ledger.settling import Settled, Settlement, Superseded, settle, take_late
 from tests.runtime.bench import FAILED, HOUR, LOST, SUCCESS, UNSENT, Bench

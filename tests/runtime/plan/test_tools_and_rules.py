@@ -277,6 +277,8 @@ class TestBudgets:
         make = tool("make", None, record(l={"type": "array", "items": STRING, "minItems": 4}))
         document = plan(step("m", "make"), step("e", "echo", {"x": "${item}"}, for_each="${m.l}"), budget={"calls": 4})
         assert told(document, rules(make)) == [(None, "budget.calls", "over_budget")]
+        otherwise = step("e", "echo", {"x": "${item}"}, for_each="${m.l ?? []}")
+        assert told(plan(step("m", "make"), otherwise, budget={"calls": 4}), rules(make)) == []
 
     def test_a_step_behind_one_that_needs_only_settled_is_certain(self) -> None:
         after: JsonObject = {**REFUND_STEP, "depends_on": ["s"], "needs": "settled"}
