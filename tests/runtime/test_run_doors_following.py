@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counterfoil import Probe
-from counterfoil.server.app import App
+from counterfoil.server.app import App, open_app
 from tests.runtime.chains import begun, of, plan, planned, ran, seen, somebody, states, step, until
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
@@ -164,6 +164,27 @@ async def test_reconcile_settles_all_of_a_run_that_can_be_settled_and_the_run_go
     assert (done["status"], done["unresolved"]) == ("succeeded", [])
     assert done["outputs"]["a"] == {"ref": "found"}
     assert stage.count("probed") == 2
+
+
+async def test_a_word_that_has_a_step_sent_again_does_not_wait_for_its_new_decision(
+    open_: OpenApp, stage: Stage, tmp_path: Path, clock: HandClock
+) -> None:
+    app = await open_(role="cli")  # it takes up nothing by itself
+    stage.then("refund", lose)
+    async with open_app(tmp_path / "counterfoil.toml", role="embedded", clock=clock) as first:
+        run_id = (await ran(first, step("a", "refund")))["run_id"]
+        asked = (await until(first, run_id, "awaiting_approval"))["pending"][0]["approval_id"]
+        await first.runtime.decide(asked, "approve", decider=CAROL)
+        call_id = of(await until(first, run_id, "awaiting_reconciliation"), "a")["call_id"]
+    began = time.monotonic()
+    word: dict[str, Any] = {"resolution": "not_happened", "evidence": "looked", "then": "retry", "person": CAROL}
+    told: Any = (await app.runtime.reconcile(app.local, call_id=call_id, **word)).wire()
+    assert told.get("state") == "awaiting_approval", told
+    assert time.monotonic() - began < LIMIT_S / 2  # nothing moves until somebody decides
+    third = await open_()
+    again = await until(third, run_id, "awaiting_approval")
+    await third.runtime.decide(again["pending"][0]["approval_id"], "approve", decider=CAROL)
+    assert of(await until(third, run_id, "succeeded"), "a")["attempts"] == 2
 
 
 async def test_what_only_a_person_can_tell_stays_and_says_so(app: App, stage: Stage) -> None:
