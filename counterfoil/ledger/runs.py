@@ -17,11 +17,10 @@ from ..canonical import JsonObject
 from .admission import owner_lives
 from .chain import INSERT_EVENT, Head, following
 from .events import EventType
-from .rows import CallRow, get_call, touch
+from .rows import CallRow
 from .run_rows import WAKE, WHOLE, PlanRow, RunRow, StepRow, get_run, post, touch_run
 from .sealing import Sealed, store
 from .sql import Fact, Sql, add, change, fetch, one
-from .states import CallState
 from .tables import calls, outbox, owners, plans, runs, steps
 
 PAGE: Final = 200
@@ -321,17 +320,6 @@ def take_up(run_id: str, *, by: str, scopes: str, grant_expires_at: int, at: int
             scopes=scopes, grant_expires_at=grant_expires_at, stopped_at=None,
         )
     )  # fmt: skip
-
-
-def hand_over(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
-    """Leave a queued call to whoever drives its run; None if that is this owner, or it moved meanwhile."""
-    row = yield from get_call(call_id)
-    if row is None or row.state != CallState.QUEUED or row.owner_id != owner_id or not row.in_run:
-        return None
-    run = yield from get_run(row.run_id)
-    if run is None or run.owner_id == owner_id:
-        return None
-    return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
 
 
 def list_wakes(owner_id: str, after: int = 0) -> Fact[list[Wake]]:

@@ -281,7 +281,13 @@ def evidence_of(row: CallRow) -> JsonObject | None:
 def events_part(found: Sequence[EventRow], page: int) -> JsonObject:
     """`events` and `more` of a status view."""
     shown: list[JsonValue] = [
-        {"seq": event.seq, "type": event.type, "at": rfc3339(event.at), "data": json.loads(event.body)["data"]}
+        {"seq": event.seq, "type": event.type, "at": rfc3339(event.at), "data": _data_of(json.loads(event.body))}
         for event in found[:page]
     ]
     return {"events": shown, "more": len(found) > page}
+
+
+def _data_of(body: dict[str, Any]) -> JsonObject:
+    """What an event says, with the call that it is about where the chain is not that call's own."""
+    data: JsonObject = body["data"]
+    return data if body["call_id"] in {None, body["run_id"]} else {"call_id": body["call_id"], **data}

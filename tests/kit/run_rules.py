@@ -95,7 +95,9 @@ def _check_step(step: Mapping[str, Any]) -> None:
         assert step["reason"], step
     if step["state"] == "succeeded" and "call_id" in step:
         assert step["outcome"] in {"success", "no_result"}, step
-    if step["state"] in {"failed", "rejected"}:
+    if step["outcome"] == "partial":
+        assert (step["state"], step["error"]) == ("failed", None), step
+    elif step["state"] in {"failed", "rejected"}:
         assert step["error"] is not None, step
         assert step["error"]["message"], step
 

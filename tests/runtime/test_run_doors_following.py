@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from counterfoil import Probe
-from counterfoil.ledger.dispatching import Dispatched, dispatch_new
-from counterfoil.ledger.recovering import resend
-from counterfoil.ledger.run_rows import RunRow
-from counterfoil.ledger.runs import create_run, hand_over
-from counterfoil.ledger.settling import settle
-from counterfoil.ledger.verify import verify_database
 from counterfoil.server.app import App
-from tests.runtime.bench import HOUR, LOST, Bench
 from tests.runtime.chains import begun, of, plan, planned, ran, seen, somebody, states, step, until
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
@@ -257,29 +249,3 @@ async def test_every_run_of_the_ledger_is_listed_for_the_command_line(app: App) 
     assert {view["run_id"] for view in listed} == {mine["run_id"], theirs.run_id}
     assert all(states(view) in ({"a": "succeeded"}, {"b": "succeeded"}) for view in listed)
     assert len(await app.runtime.runs(limit=1)) == 1
-
-
-async def resent_by_me(bench: Bench, run_id: str, driver: str) -> str:
-    """A call of a run that this owner drives, which I have queued to be sent again."""
-    at = bench.clock.now()
-    run = RunRow(run_id, "p", "t", "me", "c", "[]", "{}", "g", "p" * 64, "i", "", run_id, at + HOUR, at, at)
-    await bench.record(lambda: create_run(run, None, (), owner_id=driver))
-    row = bench.row(run_id=run_id, step="a", item=-1, route="step", tool=f"tool_of_{run_id}")
-    sealed, who = bench.sealed(row), bench.who(row, direct=False, run_id=run_id)
-    attempt = bench.attempt(driver, request_open=False)
-    assert isinstance(await bench.record(lambda: dispatch_new(row, who, sealed, attempt)), Dispatched)
-    await bench.record(lambda: settle(row.call_id, 1, replace(LOST, at=at)))
-    lost = await bench.row_of(row.call_id)
-    await bench.record(lambda: resend(row.call_id, lost.revision, bench.me, at, {"why": "it is safe"}))
-    return row.call_id
-
-
-async def test_a_queued_call_is_left_to_the_driver_of_its_run_and_to_nobody_else(bench: Bench) -> None:
-    other, at = await bench.another_owner(), bench.clock.now()
-    mine, theirs = await resent_by_me(bench, "run_1", bench.me), await resent_by_me(bench, "run_2", other)
-    assert await bench.record(lambda: hand_over(mine, bench.me, at)) is None
-    handed = await bench.record(lambda: hand_over(theirs, bench.me, at))
-    assert handed is not None
-    assert (handed.state, handed.owner_id) == ("queued", None)
-    assert await bench.record(lambda: hand_over(theirs, bench.me, at)) is None
-    assert verify_database(bench.ledger.path).ok

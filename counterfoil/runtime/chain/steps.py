@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..reconciling import Reconciler
     from ..stepping import StepEnd, Stepper
     from .outputs import Outputs
+    from .plans import Plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Tools:
     parts: Parts
     stepper: Stepper
     reconciler: Reconciler
+    plans: Plans
 
 
 class Steps:
