@@ -148,16 +148,21 @@ WAKES: Sql[Wake] = Sql(
 """Runs that somebody posted a wake for, apart from those that another living process drives."""
 DUE_RUNS: Sql[RunId] = Sql(
     select(runs.c.run_id)
-    .where(runs.c.due_at.is_not(None), runs.c.due_at <= bindparam("now"), runs.c.owner_id.is_(None))
-    .order_by(runs.c.due_at)
+    .where(
+        runs.c.due_at.is_not(None),
+        runs.c.due_at <= bindparam("now"),
+        runs.c.owner_id.is_(None),
+        runs.c.run_id > bindparam("after", type_=runs.c.run_id.type),
+    )
+    .order_by(runs.c.run_id)
     .limit(PAGE),
     RunId,
 )
 ORPHAN_RUNS: Sql[RunId] = Sql(
     select(runs.c.run_id)
     .select_from(runs.join(owners, owners.c.owner_id == runs.c.owner_id))
-    .where(runs.c.owner_id.is_not(None), _GONE)
-    .order_by(runs.c.updated_at)
+    .where(runs.c.owner_id.is_not(None), _GONE, runs.c.run_id > bindparam("after", type_=runs.c.run_id.type))
+    .order_by(runs.c.run_id)
     .limit(PAGE),
     RunId,
 )
@@ -327,14 +332,14 @@ def list_wakes(owner_id: str, after: int = 0) -> Fact[list[Wake]]:
     return (yield from fetch(WAKES, owner_id=owner_id, after=after))
 
 
-def list_due_runs(now: int) -> Fact[list[str]]:
-    """Parked runs that may go on by now."""
-    return [row.run_id for row in (yield from fetch(DUE_RUNS, now=now))]
+def list_due_runs(now: int, after: str = "") -> Fact[list[str]]:
+    """A page of the parked runs that may go on by now, in the order of their ids."""
+    return [row.run_id for row in (yield from fetch(DUE_RUNS, now=now, after=after))]
 
 
-def list_orphan_runs() -> Fact[list[str]]:
-    """Runs whose driver is gone."""
-    return [row.run_id for row in (yield from fetch(ORPHAN_RUNS))]
+def list_orphan_runs(after: str = "") -> Fact[list[str]]:
+    """A page of the runs whose driver is gone, in the order of their ids."""
+    return [row.run_id for row in (yield from fetch(ORPHAN_RUNS, after=after))]
 
 
 def calls_of(run_id: str) -> Fact[list[CallRow]]:

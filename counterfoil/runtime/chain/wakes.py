@@ -30,6 +30,7 @@ from .steps import Steps
 if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
     from ...ledger.runs import Claimed
+    from ...ledger.sql import Fact
     from ..plan.model import Step
     from .loading import Planned, TakenUp
     from .states import StepState
@@ -143,14 +144,24 @@ class InProcess:
             found |= dict.fromkeys(wake.run_id for wake in page)
             after = page[-1].n
             page = await ledger.record(lambda after=after: list_wakes(owner_id, after))  # type: ignore[misc]  # bound in its turn
-        found |= dict.fromkeys(await ledger.record(lambda: list_due_runs(at)))
-        found |= dict.fromkeys(await ledger.record(list_orphan_runs))
+        found |= dict.fromkeys(await self._every(lambda after: list_due_runs(at, after)))
+        found |= dict.fromkeys(await self._every(list_orphan_runs))
         found |= dict.fromkeys(await self._stranded())
         for run_id in found:
             self.wake(run_id)
         for driven in self._driven.values():
             if driven.drive is not None and driven.drive.board.elsewhere:
                 driven.drive.nudge()  # those who follow its calls elsewhere may be gone
+
+    async def _every(self, list_page: Callable[[str], Fact[list[str]]]) -> list[str]:
+        """All pages: runs that nobody here can drive must not keep others from being seen."""
+        found: list[str] = []
+        page = await self._parts.ledger.record(lambda: list_page(""))
+        while page:
+            found += page
+            after = page[-1]
+            page = await self._parts.ledger.record(lambda after=after: list_page(after))  # type: ignore[misc]  # bound in its turn
+        return found
 
     async def _stranded(self) -> list[str]:
         """Runs that wait for a step whose process is gone, where not only a person can tell what became of it."""

@@ -19,7 +19,7 @@ from .references import UNSET, Reference, Unset, parse, spelled, whole
 __all__ = ["ORDERS", "UNSET", "MissingPathError", "NotBooleanError", "Scope", "Unset", "ask_when", "needed", "resolve"]
 
 LONGEST_TEXT: Final = 16 * 1024 * 1024
-"""Characters of one text with its values in it."""
+"""Characters of all texts of one scope with their values in them."""
 ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
     "gt": lambda left, right: left > right,
     "ge": lambda left, right: left >= right,
@@ -46,7 +46,8 @@ class NotBooleanError(Exception):
 class Scope:
     """What references can reach: `output` and `evidence` are asked by a step's id or its `save_as`.
 
-    `output` answers `UNSET` for a step that ended without one, `evidence` None.
+    `output` answers `UNSET` for a step that ended without one, `evidence` None. `text_left` is how many characters of
+    text may still be made of values: a value is shared wherever it goes, a text is a copy.
     """
 
     input: JsonObject
@@ -54,6 +55,7 @@ class Scope:
     output: Callable[[str], JsonValue | Unset]
     evidence: Callable[[str], JsonObject | None]
     item: JsonValue | Unset = UNSET
+    text_left: int = LONGEST_TEXT
 
 
 def needed(template: JsonValue) -> frozenset[str]:
@@ -142,13 +144,13 @@ def _text(template: str, scope: Scope, field: str) -> JsonValue:
     only = whole(pieces)
     if only is not None:
         return _value(only, scope, field)
-    length = 0
     found: list[str] = []
     for piece in pieces:
         found.append(piece if isinstance(piece, str) else _inside(piece, scope, field))
-        length += len(found[-1])
-        if length > LONGEST_TEXT:
-            raise MissingPathError(field, template[:80], f"its text has more than {LONGEST_TEXT:,} characters")
+        scope.text_left -= len(found[-1])
+        if scope.text_left < 0:
+            told = f"with its text there are more than {LONGEST_TEXT:,} characters"
+            raise MissingPathError(field, template[:80], told)
     return "".join(found)
 
 
