@@ -81,7 +81,9 @@ class Runtime(Desk):
         self._ticker: asyncio.Task[None] | None = None
         around = Around(self.driver, self._reconciler, self._tasks.spawn, lambda: self._closing, self._refusals)
         runs = RunDoors(parts, around)
-        super().__init__(parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on, runs, self._tasks.spawn)
+        super().__init__(
+            parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on, runs, self._tasks.spawn
+        )
 
     async def start(self, *, sweeps: bool = True) -> None:
         """Take over what lost owners left, then keep sweeping. What they left is known as unknown when this returns.

@@ -17,7 +17,7 @@ from ...ledger.states import CallState
 from ...registry.request import CallRequest
 from ...registry.vocabulary import JsonValue, RecoveryClass, Route
 from ..case import Within
-from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, ask_when, resolve
+from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, ask_when, kind_word, resolve
 from ..refusal import RefusedError
 from ..stepping import Ended
 from .board import Place
@@ -166,8 +166,7 @@ class Steps:
 
     def _items(self, found: JsonValue) -> Expanded | Unresolvable:
         if not isinstance(found, list):
-            kind = "null" if found is None else type(found).__name__
-            return Unresolvable(f"for_each: expected a list, got {kind}")
+            return Unresolvable(f"for_each: expected a list, got {kind_word(found)}")
         if len(found) > self._most_items:
             return Unresolvable(f"for_each: {len(found)} items; a step takes at most {self._most_items}")
         return Expanded(found)

@@ -195,6 +195,8 @@ class InProcess:
         if over is Over.LOST and ledger.owner_id != owner_id:
             await drive.landed()
             driven.again = True  # this process has lost its lease, and works under another name now
+        if over is Over.REOPENED:
+            driven.again = True
         return over
 
     def _steps(self, run: RunRow, stored: Stored, taken: TakenUp) -> Steps:
