@@ -287,7 +287,7 @@ def events_part(found: Sequence[EventRow], page: int) -> JsonObject:
     return {"events": shown, "more": len(found) > page}
 
 
-def _data_of(body: JsonObject) -> JsonObject:
+def _data_of(body: dict[str, Any]) -> JsonObject:
     """What an event says, with the call that it is about where the chain is not that call's own."""
     data: JsonObject = body["data"]
     return data if body["call_id"] in {None, body["run_id"]} else {"call_id": body["call_id"], **data}
