@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, or_, select
+from sqlalchemy import bindparam, delete, func, literal, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from ..canonical import JsonObject
@@ -20,7 +20,7 @@ from .events import EventType
 from .rows import CallRow
 from .run_rows import WAKE, WHOLE, PlanRow, RunRow, StepRow, get_run, post, touch_run
 from .sealing import Sealed, store
-from .sql import Fact, Sql, add, change, fetch, one
+from .sql import Count, Fact, Sql, add, change, fetch, one
 from .tables import calls, outbox, owners, plans, runs, steps
 
 PAGE: Final = 200
@@ -44,6 +44,13 @@ class Claimed:
 @dataclass(frozen=True, slots=True)
 class Woken:
     """Something happened since its driver last looked: it is to look again. The run is still its own."""
+
+    run: RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """A call that had ended is open again: the run cannot end. It is still its driver's own."""
 
     run: RunRow
 
@@ -111,6 +118,17 @@ SELECT_CALLS: Sql[CallRow] = Sql(
     .where(calls.c.run_id == bindparam("run_id"), calls.c.step.is_not(None))
     .order_by(calls.c.seq),
     CallRow,
+)
+OPEN_CALL: Sql[Count] = Sql(
+    select(literal(1))
+    .select_from(calls)
+    .where(
+        calls.c.run_id == bindparam("run_id"),
+        calls.c.step.is_not(None),
+        text("calls.state != 'settled' AND calls.state != 'refused'"),
+    )
+    .limit(1),
+    Count,
 )
 SELECT_STEPS: Sql[StepRow] = Sql(
     select(*[steps.c[name] for name in StepRow._fields]).where(steps.c.run_id == bindparam("run_id")), StepRow
@@ -266,13 +284,15 @@ def park(run_id: str, owner_id: str, why: Parked, at: int) -> Fact[RunRow | Woke
     )  # fmt: skip
 
 
-def finish(run_id: str, owner_id: str, end: Finished, at: int) -> Fact[RunRow | Woken | None]:
+def finish(run_id: str, owner_id: str, end: Finished, at: int) -> Fact[RunRow | Woken | Reopened | None]:
     """The end of a run; None if this owner does not drive it."""
     run = yield from _mine(run_id, owner_id)
     if run is None:
         return None
     if (yield from change(TAKE_WAKES, run_id=run_id)):
         return Woken(run)
+    if (yield from one(OPEN_CALL, run_id=run_id)) is not None:
+        return Reopened(run)
     return (
         yield from touch_run(
             run, EventType.RUN_FINISHED, at, _told(asdict(end)),

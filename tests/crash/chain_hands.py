@@ -16,7 +16,7 @@ AGAIN: Final = {"attempts": 3, "backoff_s": 0.01, "least_s": 0.01}
 
 
 def _at(note: str) -> str:
-    return note.split()[0] + "-"
+    return note.split(maxsplit=1)[0] + "-"
 
 
 @tool(effect="read")

@@ -100,7 +100,7 @@ def test_a_run_killed_at_a_commit_and_again_in_its_recovery_has_each_effect_once
     if WHOLE_SQUARE:
         killed_everywhere(forge, stage, "before", pool)
         killed_everywhere(forge, stage, "after", pool)
-    choose = random.Random(f"{number} {side}")  # noqa: S311 (a choice of cases, the same at each run)
+    choose = random.Random(f"{number} {side}")
     numbers = choose.sample(range(1, SAMPLED_UP_TO + 1), SAMPLE)
     work = [pool.submit(killed_again, forge, stage, number, choose.choice(SIDES)) for number in numbers]
     last = stage.copy(stage.folder.parent / "last")

@@ -304,9 +304,10 @@ async def test_no_number_of_runs_that_stay_where_they_are_hides_another_one(benc
     for name in names:
         run = a_run(bench, name, due_at=at if name in due else None)
         owner_id = other if name in orphans else None
-        await bench.record(lambda run=run, owner_id=owner_id: create_run(run, None, (), owner_id=owner_id))
+        await bench.record(partial(create_run, run, None, (), owner_id=owner_id))
     await bench.lapse(other)
-    for listed, wanted in ((lambda after: list_due_runs(at, after), due), (list_orphan_runs, orphans)):
-        first = await bench.record(lambda listed=listed: listed(""))
-        rest = await bench.record(lambda listed=listed, first=first: listed(first[-1]))
+    asked: list[tuple[Any, list[str]]] = [(partial(list_due_runs, at), due), (list_orphan_runs, orphans)]
+    for listed, wanted in asked:
+        first: list[str] = await bench.record(partial(listed, ""))
+        rest: list[str] = await bench.record(partial(listed, first[-1]))
         assert (first + rest, len(first)) == (wanted, PAGE)

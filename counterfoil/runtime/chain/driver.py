@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...ledger.bookkeeping import request_cancel
 from ...ledger.run_calls import rows_of
 from ...ledger.run_rows import WHOLE, post
-from ...ledger.runs import Woken, calls_of, claim_run, finish, note_steps, park, release_run
+from ...ledger.runs import Reopened, Woken, calls_of, claim_run, finish, note_steps, park, release_run
 from ...ledger.states import CallState
 from ..clock import MICROSECOND
 from . import rest
@@ -37,6 +37,7 @@ class Over(StrEnum):
     """How a wake of a run ended."""
 
     FINISHED = "finished"
+    REOPENED = "reopened"  # a call that had ended is open again: what is known of the run is out of date
     PARKED = "parked"
     LOST = "lost"  # another process drives it, or this one lost its lease
     RELEASED = "released"  # this process stops
@@ -257,9 +258,11 @@ class Drive:
             await self._wake_if_settled(why.waits_for)
         return over
 
-    def _unless_woken(self, done: RunRow | Woken | None, over: Over) -> Over | None:
+    def _unless_woken(self, done: RunRow | Woken | Reopened | None, over: Over) -> Over | None:
         if done is None:
             return Over.LOST
+        if isinstance(done, Reopened):
+            return Over.REOPENED
         if isinstance(done, Woken):
             self._arrivals.look = True
             return None

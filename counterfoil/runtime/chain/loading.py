@@ -128,8 +128,8 @@ def _halt(rows: Collection[CallRow], notes: Collection[StepRow]) -> Halt | None:
     said = {note.message for note in notes} | {row.cancel_reason for row in rows}
     if CANCEL.message in said:
         return CANCEL
-    spent = [is_over_its_budget(row.code, row.details) for row in rows]
-    if any(spent) or any(is_over_its_budget(note.code, note.details) for note in notes):
+    told = [(row.code, row.details) for row in rows] + [(note.code, note.details) for note in notes]
+    if any(is_over_its_budget(code, details) for code, details in told):
         return SPENT
     return OVERDUE if OVERDUE.message in said else None
 

@@ -18,7 +18,7 @@ from ...registry.predicates import kind_of
 from ...registry.request import CallRequest
 from ...registry.vocabulary import JsonValue, RecoveryClass, Route
 from ..case import Within
-from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, as_text, ask_when, resolve
+from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, as_text, ask_when, kind_word, resolve
 from ..refusal import RefusedError
 from ..stepping import Ended
 from .board import Place
@@ -169,8 +169,7 @@ class Steps:
 
     def _items(self, found: JsonValue) -> Expanded | Unresolvable:
         if not isinstance(found, list):
-            kind = "null" if found is None else type(found).__name__
-            return Unresolvable(f"for_each: expected a list, got {kind}")
+            return Unresolvable(f"for_each: expected a list, got {kind_word(found)}")
         if len(found) > self._most_items:
             return Unresolvable(f"for_each: {len(found)} items; a step takes at most {self._most_items}")
         return Expanded(found)

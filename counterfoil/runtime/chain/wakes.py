@@ -219,6 +219,8 @@ class InProcess:
         if self._closing:
             drive.release()
         over = await drive.drive()
+        if over is Over.REOPENED:
+            driven.again = True
         if over is Over.LOST and drive.board.run.owner_id != self._parts.ledger.owner_id:
             await drive.landed()
             driven.again = True  # this process has lost its lease, and works under another name now
