@@ -337,7 +337,9 @@ class Desk:
         if not principal.holds("reconcile"):
             return refuse(
                 ErrorCode.INSUFFICIENT_SCOPE,
-                "A person's word needs the scope reconcile; call reconcile without a resolution to have it probed.",
+                "A person's word needs the scope reconcile. A person says it in a terminal with: "
+                f"counterfoil reconcile {row.call_id} --resolution ... --evidence ...; "
+                "call reconcile without a resolution to have it probed.",
                 missing_scopes=["reconcile"],
             )
         return refuse(

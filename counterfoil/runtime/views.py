@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..ledger.approvals import ApprovalState
 from ..ledger.queries import EventRow
 from ..ledger.rows import ApprovalRow, CallRow
 from ..ledger.states import ENDED, CallState
@@ -130,6 +131,10 @@ class CallView:
         return view | self.extra
 
 
+_AFTER_PENDING: Final = "No person has decided yet: tell the user what `how` says, then look again."
+_AFTER_DECISION: Final = "See what became of the call."
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalView:
     """One approval as its requester, or whoever may decide it, sees it."""
@@ -178,7 +183,9 @@ class ApprovalView:
             "decided": decided if row.decided_at is not None else None,
             "how": how_to_decide(row),
             "superseded_by": row.superseded_by,
-            "next": follow(row.call_id, "See what became of the call.").wire(),
+            "next": follow(
+                row.call_id, _AFTER_PENDING if row.state == ApprovalState.PENDING else _AFTER_DECISION
+            ).wire(),
         }
         if self.error is not None:
             view["error"] = self.error.wire()

@@ -89,7 +89,7 @@ def test_the_picture_has_waves_arrows_effects_approvals_and_cost() -> None:
     assert "once for each of ${order.contacts}" in lines
     assert "warning: tell: nobody knows yet how many items there are" in lines
     assert "approval: refund needs operator; money: It is paid." in lines
-    assert "approval: tell may need a person, by a value; many: Too many are told." in lines
+    assert "approval: tell depends on a value, at the strictest by many: Too many are told." in lines
     assert "budget  calls 4, writes 1, destructive 1, cost 12.5 (limits: calls 20)" in lines
 
 

@@ -51,6 +51,9 @@ def page(view: dict[str, Any]) -> list[str]:
     [
         (run("awaiting_approval", pending=[{"step": "refund"}, {"step": "refund"}]), "A person must decide: refund."),
         (run("awaiting_reconciliation", unresolved=[{"step": "a"}]), "Nobody knows what became of: a."),
+        ({"status": "awaiting_approval", "reason": None}, "A person must decide."),
+        ({"status": "awaiting_reconciliation", "reason": None}, "Nobody knows what became of a call."),
+        (run("awaiting_reconciliation"), "Another run's call is unresolved."),
         (run("queued"), "No process drives it now; a running server takes it up."),
         (run("queued", reason="held"), "It may not go on while a hold stands."),
         (run("queued", reason="budget: full again at 20:10"), "A budget is used up. (full again at 20:10)"),
@@ -88,6 +91,17 @@ def test_what_to_do_next_names_no_base_tool(view: dict[str, Any], said: str | No
     assert run_text(view | {"next": {"tool": tool, "arguments": {"run_id": "run_1"}, "text": text}}) == said
 
 
+def test_what_is_unknown_in_a_cancelled_run_is_settled_without_its_going_on() -> None:
+    following = {"next": {"tool": "reconcile", "arguments": {"run_id": "run_1"}, "text": "Look."}}
+    assert "the run goes on" in str(run_text(run("awaiting_reconciliation") | following))
+    cancelled = run("awaiting_reconciliation", cancel_requested_at=STARTED) | following
+    assert "nothing further starts" in str(run_text(cancelled))
+
+
+def test_a_step_that_was_not_wanted_says_so() -> None:
+    assert "dry  its `when` was false" in page(run("succeeded", step("dry", "skipped", reason="when")))
+
+
 def test_a_sentence_names_five_steps_and_counts_the_rest() -> None:
     view = run("awaiting_approval", pending=[{"step": f"s{n}"} for n in range(8)])
     assert why(view) == "A person must decide: s0, s1, s2, s3, s4, 3 more."
@@ -106,7 +120,7 @@ def test_the_page_has_each_step_with_its_state_as_a_word() -> None:
 
 def test_what_was_not_run_names_its_cause_once_for_neighbours() -> None:
     steps = [step("a", "failed", error={"code": "tool_failed", "message": "no such order"})]
-    steps += [step(f"b{n}", "not_run", reason="because of a") for n in range(3)]
+    steps += [step(f"b{n}", "not_run", reason="a") for n in range(3)]
     lines = page(run("failed", *steps))
     assert "a  tool_failed: no such order" in lines
     assert "b0 … b2 (3)  because of a" in lines
@@ -175,7 +189,7 @@ def test_the_page_of_a_thousand_steps_fits_and_shows_what_needs_a_look() -> None
 
 def test_what_the_far_side_or_the_model_wrote_can_neither_move_the_cursor_nor_hide() -> None:
     steps = [step("a", "failed", error={"code": "tool_failed", "message": "\x1b[1A\u202e gone"}, reason=None)]
-    steps.append(step("b", "not_run", reason="because of \u061ca"))
+    steps.append(step("b", "not_run", reason="\u061ca"))
     pending = [{"approval_id": "apr_1", "step": "a\u200b", "tool": "t", "arguments": {"to": "\u2066x"}}]
     shown = "\n".join(page(run("failed", *steps, goal="do\rit", pending=pending, outputs={"a\u202e": "\x07"})))
     assert not {"\x1b", "\u202e", "\u200b", "\u2066", "\r", "\x07", "\u061c"} & set(shown)
@@ -208,6 +222,17 @@ def events(count: int) -> list[dict[str, Any]]:
         }
         for n in range(1, count + 1)
     ]
+
+
+def test_the_end_of_a_call_stands_beside_its_step_though_its_event_does_not_name_it() -> None:
+    told = [
+        {"seq": 1, "type": "dispatched", "at": STARTED, "data": {"action_id": "act_1", "step": "a", "item": 2}},
+        {"seq": 2, "type": "dispatched", "at": STARTED, "data": {"action_id": "act_2", "step": "b"}},
+        {"seq": 3, "type": "lost", "at": STARTED, "data": {"action_id": "act_2", "outcome": "ambiguous"}},
+        {"seq": 4, "type": "settled", "at": STARTED, "data": {"action_id": "act_1", "outcome": "success"}},
+    ]
+    lines = drawn(timeline(told, STARTED)).splitlines()
+    assert [line.split()[3:5] for line in lines[3:5]] == [["lost", "b"], ["settled", "a[2]"]]
 
 
 def test_the_timeline_has_the_time_since_the_start_and_the_item() -> None:

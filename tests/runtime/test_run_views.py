@@ -254,6 +254,17 @@ def test_each_status_has_its_next_action(changes: dict[str, Any], tool: str, say
     assert says in found.text
 
 
+@pytest.mark.parametrize(("asked_at", "then"), [(None, "the run goes on"), (1, "nothing further starts")])
+def test_what_is_unknown_is_settled_and_only_a_run_that_was_not_cancelled_goes_on(
+    asked_at: int | None, then: str
+) -> None:
+    kept = {"status": "awaiting_reconciliation", "cancel_requested_at": asked_at}
+    run = RunRow("run_1", "plan_1", "t", "me", "c", "[]", "{}", "g", "p", "i", "", "k", 9, 0, 0, **kept)
+    found = next_of_run(run, [], is_unresolved=True)
+    assert found is not None
+    assert then in found.text
+
+
 @pytest.mark.parametrize("status", ["succeeded", "cancelled"])
 def test_a_run_that_is_over_has_nothing_next_unless_something_is_unknown(status: str) -> None:
     run = RunRow("run_1", "p", "t", "me", "c", "[]", "{}", "g", "p", "i", "", "k", 9, 0, 0, status, finished_at=1)

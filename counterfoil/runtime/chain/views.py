@@ -284,7 +284,7 @@ def next_of_run(run: RunRow, pending: Sequence[ApprovalRow], *, is_unresolved: b
             how = how_to_decide(pending[0]) + more
             return Next("confirm", {"approval_id": pending[0].approval_id, "wait_s": WAIT_S}, how)
         case RunStatus.AWAITING_RECONCILIATION:
-            return _reconcile(run)
+            return _reconcile(run, len(pending))
         case RunStatus.QUEUED if run.reason is not None:
             return _parked(run)
         case _:
@@ -296,16 +296,19 @@ def _after_the_end(run: RunRow) -> Next | None:
     if run.status in {RunStatus.SUCCEEDED, RunStatus.CANCELLED}:
         return None
     said = f" {run.message}" if run.message else ""
-    text = f"It has ended.{said} Its effects stand. Another execution needs another request_key."
+    text = f"It has ended.{said} Any effect it had stands. Another execution needs another request_key."
     return Next("status", {"run_id": run.run_id, "after_seq": 0}, text)
 
 
-def _reconcile(run: RunRow) -> Next:
+def _reconcile(run: RunRow, waiting: int = 0) -> Next:
+    ends = run.finished_at is not None or run.cancel_requested_at is not None
+    then = "nothing further starts" if ends else "then the run goes on"
+    told = " A person's decision is awaited too; tell the user what `how` in pending says." if waiting else ""
     return Next(
         "reconcile",
         {"run_id": run.run_id},
-        "Nobody knows what became of a call. Reconcile settles what can be settled, then the run goes on; `how` in "
-        "unresolved says what a person must do. Do not repeat it in other words.",
+        f"Nobody knows what became of a call. Reconcile settles what can be settled, {then}; `how` in "
+        f"unresolved says what a person must do. Do not repeat it in other words.{told}",
     )
 
 

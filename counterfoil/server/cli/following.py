@@ -17,6 +17,7 @@ from .visible import visible
 _LISTED: Final = 5
 """How many proposals or calls have a command each; the run's page lists more of them."""
 _BY_RUN: Final = "Take it up with run."
+_THE_LAST: Final = "Find out what became of it, with the commands below; nothing further starts."
 _RUN_TEXTS: Final = {
     "confirm": "A person decides in a terminal, with the commands below; then a running server, or resume, goes on.",
     "reconcile": "Find out what became of it, with the commands below; then the run goes on.",
@@ -50,6 +51,8 @@ def run_text(view: View) -> str | None:
     tool, said = following.get("tool"), str(following.get("text"))
     if tool == "run":
         return visible(said.replace(_BY_RUN, "Take it up with the command below."))
+    if tool == "reconcile" and (view.get("cancel_requested_at") or view.get("finished_at")):
+        return _THE_LAST
     if tool == "status":
         return visible(said) if status == "queued" and view.get("reason") else _RUN_TEXTS.get(str(status))
     return _RUN_TEXTS.get(str(tool)) or text_of(view)

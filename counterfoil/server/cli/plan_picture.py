@@ -114,8 +114,9 @@ def _short(value: object) -> str:
 
 def _asked(found: View) -> str:
     """Who must agree to a step, by which rule."""
-    need = "may need a person, by a value" if found.get("approval") == "depends" else f"needs {found.get('approval')}"
-    return f"approval: {found.get('step')} {need}; {found.get('rule_id')}: {found.get('reason')}"
+    open_yet = found.get("approval") == "depends"
+    need = "depends on a value, at the strictest by" if open_yet else f"needs {found.get('approval')};"
+    return f"approval: {found.get('step')} {need} {found.get('rule_id')}: {found.get('reason')}"
 
 
 def _budget(budget: View) -> str | None:

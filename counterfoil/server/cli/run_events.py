@@ -35,6 +35,25 @@ _UNTOLD: Final = frozenset(
     }
 )
 """What `--json` has, or the page of the run says once; the line of an event would only be longer by it."""
+_NAMES: Final = ("action_id", "approval_id")
+"""What the first event of a call has beside its step, and later ones without it."""
+
+
+class Steps:
+    """Whose an event is that names no step itself, such as `settled`: told in order, it remembers each call's step."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, View] = {}
+
+    def of(self, event: View) -> View:
+        """The event, with the step and item of its call where an earlier event named them."""
+        data = part(event, "data")
+        ids = [str(data[name]) for name in _NAMES if data.get(name)]
+        if data.get("step") is not None:
+            place = {"step": data["step"], "item": data.get("item")}
+            self._known.update(dict.fromkeys(ids, place))
+            return event
+        return {**event, **next((self._known[found] for found in ids if found in self._known), {})}
 
 
 def timeline(events: Sequence[View], begun: object, *, everything: bool = False) -> RenderableType:
@@ -43,6 +62,8 @@ def timeline(events: Sequence[View], begun: object, *, everything: bool = False)
     Where `seq` leaps, the events between are counted.
     """
     begun = begun or (events[0].get("at") if events else None)
+    whose = Steps()
+    events = [whose.of(event) for event in events]
     shown = events if everything or len(events) <= FIRST + LAST else [*events[:FIRST], *events[-LAST:]]
     table = Table(box=None, pad_edge=False)
     table.add_column("seq", justify="right", style="dim", no_wrap=True)

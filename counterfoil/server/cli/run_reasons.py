@@ -25,7 +25,10 @@ _NAMED: Final = 5
 
 
 def why(view: View) -> str:
-    """What keeps it where it is, or how it ended; of a run that cannot be shown, why not."""
+    """What keeps it where it is, or how it ended; of a run that cannot be shown, why not.
+
+    The short form of a run, in what `status` lists, has no steps, proposals or calls to name.
+    """
     if view.get("error") and "steps" not in view:
         return following.error_text(part(view, "error"))
     said = _BY_STATUS.get(str(view.get("status")))
@@ -33,12 +36,15 @@ def why(view: View) -> str:
 
 
 def _decision(view: View) -> str:
-    return f"A person must decide: {_named(_steps_of(view, 'pending'))}."
+    names = _steps_of(view, "pending")
+    return f"A person must decide: {_named(names)}." if names else "A person must decide."
 
 
 def _unknown(view: View) -> str:
-    said = f"Nobody knows what became of: {_named(_steps_of(view, 'unresolved'))}."
-    return said if parts(view, "unresolved") else str(view.get("reason") or "Another run's call is unresolved.")
+    if names := _steps_of(view, "unresolved"):
+        return f"Nobody knows what became of: {_named(names)}."
+    other = "Another run's call is unresolved." if "unresolved" in view else "Nobody knows what became of a call."
+    return str(view.get("reason") or other)
 
 
 def _far_side(view: View) -> str:
@@ -94,8 +100,11 @@ def notes(steps: Iterable[View]) -> Iterable[tuple[str, str]]:
 
 
 def _note(step: View) -> str:
-    error = part(step, "error")
-    return following.error_text(error) if error else str(step.get("reason") or "")
+    error, reason = part(step, "error"), step.get("reason")
+    if error or not reason:
+        return following.error_text(error) if error else ""
+    said = {"not_run": f"because of {reason}", "skipped": "its `when` was false"}
+    return said.get(str(step.get("state")), str(reason))
 
 
 _BY_STATUS: Final[Mapping[str, Callable[[View], str]]] = {

@@ -29,6 +29,7 @@ class Watcher(AbstractContextManager["Watcher"]):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._latest: list[View] = []
+        self._whose = run_events.Steps()
         self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
 
     @classmethod
@@ -42,7 +43,7 @@ class Watcher(AbstractContextManager["Watcher"]):
         return None if self._live is None else self._show
 
     def _show(self, view: View) -> None:
-        self._latest = [*self._latest, *parts(view, "events")][-LINES:]
+        self._latest = [*self._latest, *map(self._whose.of, parts(view, "events"))][-LINES:]
         if self._live is not None and not view.get("more"):
             self._live.update(self._drawn(view), refresh=True)
 
@@ -70,8 +71,9 @@ class Printer:
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
+        self._whose = run_events.Steps()
 
     def show(self, view: View) -> None:
         """Print what this look at the run has new."""
-        for event in parts(view, "events"):
+        for event in map(self._whose.of, parts(view, "events")):
             self._screen.line(run_events.event_line(event, view.get("started_at")))
