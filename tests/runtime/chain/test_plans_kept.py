@@ -6,7 +6,7 @@ import pytest
 
 from counterfoil.ledger.run_rows import PlanRow
 from counterfoil.runtime.chain.plans import STEPS_KEPT, Plans, StoredPlan
-from counterfoil.runtime.plan.model import OnPlanFailure, Plan
+from counterfoil.runtime.plan.stored import from_stored
 from counterfoil.server.app import App
 
 pytestmark = pytest.mark.anyio
@@ -14,7 +14,17 @@ pytestmark = pytest.mark.anyio
 
 def stored(name: str, steps: int) -> StoredPlan:
     """A plan that says it has so many steps."""
-    plan = Plan("", (), {}, OnPlanFailure.STOP, "best_effort", None, None, {}, None, ())
+    plan = from_stored(
+        {
+            "goal": "",
+            "steps": [],
+            "edges": [],
+            "input": {},
+            "on_failure": "stop",
+            "compensation": "best_effort",
+            "budget": {},
+        }
+    )
     return StoredPlan(PlanRow(name, "t", "s", "", "", "", "", steps, 0), plan)
 
 
