@@ -226,6 +226,22 @@ async def test_a_request_is_told_how_many_steps_have_ended(app: App, stage: Stag
     assert told == sorted(set(told))
 
 
+@pytest.mark.parametrize("steps", [1, 12])
+async def test_a_new_run_asks_the_ledger_two_questions_however_many_steps_it_has(
+    app: App, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    name = await planned(app, *(step(f"s{n}") for n in range(steps)))
+    look, asked = app.ledger.reads.look, list[Any]()
+
+    async def counted(make: Any) -> Any:
+        asked.append(make)
+        return await look(make)
+
+    monkeypatch.setattr(app.ledger.reads, "look", counted)
+    assert (await app.run(name)).wire()["status"] == "succeeded"
+    assert len(asked) == 2  # is its key taken, and how does it stand at its end
+
+
 async def test_a_listener_that_fails_is_told_nothing_more_and_the_run_ends_well(app: App) -> None:
     async def sink(_done: float, _total: float | None, _message: str | None) -> None:
         raise ConnectionError
