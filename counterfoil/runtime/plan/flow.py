@@ -261,9 +261,8 @@ def _hole(into: Partial, hole: Hole) -> JsonValue:
 
 def names_secret(reference: Reference, item: Item | None = None) -> bool:
     """Whether what a reference leads to has the name of a secret."""
-    if item is not None and reference.root == "item":
-        if item.secret or _holds_secret(item.template):
-            return True
+    if item is not None and reference.root == "item" and (item.secret or _holds_secret(item.template)):
+        return True
     return any(isinstance(part, str) and is_secret_name(part) for part in reference.path)
 
 
