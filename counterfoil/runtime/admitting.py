@@ -66,8 +66,9 @@ class Admission:
             )
         if not request.dry_run:
             self._check_digest(entry, request)
+        conceal = (*entry.contract.gate.sensitive, *(within.conceal if within is not None else ()))
         try:
-            arguments = entry.contract.takes.effective(request.arguments, conceal=entry.contract.gate.sensitive)
+            arguments = entry.contract.takes.effective(request.arguments, conceal=conceal)
         except InvalidArgumentsError as error:
             raise refuse(
                 ErrorCode.INVALID_ARGUMENTS,
@@ -78,7 +79,7 @@ class Admission:
         probe = request.route is Route.PROBE
         problems = () if probe else entry.adapter.problems(arguments.value, request.if_version)
         if problems:
-            unsendable = _unsendable(entry.contract, arguments, problems)
+            unsendable = _unsendable(arguments, problems, conceal)
             return Admitted(entry.contract, entry.adapter, arguments, NOT_ASKED, (), self.policy, unsendable=unsendable)
         contract = entry.contract if within is None else within.narrow(entry.contract)
         decision = SERVER_AUTHORITY if probe else self.policy.decide(contract, arguments.value, request.principal)
@@ -165,9 +166,9 @@ class Admission:
         )
 
 
-def _unsendable(contract: Contract, arguments: Arguments, problems: Sequence[Problem]) -> RefusedError:
+def _unsendable(arguments: Arguments, problems: Sequence[Problem], conceal: Sequence[str]) -> RefusedError:
     """Told by the tool, whose own words may quote what they are about: secrets among the arguments are hidden."""
-    secrets = secret_texts(arguments.value, contract.gate.sensitive)
+    secrets = secret_texts(arguments.value, conceal)
 
     def clear(text: str) -> str:
         return redact_text(str(hide_values(text, secrets)))

@@ -57,6 +57,7 @@ class Within:
     `item` is -1 for the step itself. `schema_digest` is what the plan has pinned. The narrowings (seconds, counts) are
     None where the plan states none. `budget` is what the whole run may use, in stored units. `parallel` is how many
     calls of the run may be under way at once; one takes it last, so that whoever waits for anything else holds none.
+    `conceal` are the places of its arguments that no message shows, beside those that the tool marks.
     """
 
     run_id: str
@@ -69,6 +70,7 @@ class Within:
     backoff_s: float | None = None
     least_s: float | None = None
     budget: Mapping[Kind, int] = field(default_factory=dict["Kind", int])
+    conceal: tuple[str, ...] = ()
 
     def narrow(self, contract: Contract) -> Contract:
         """The contract with the plan's own time-out and retry; these can only be the lower ones."""

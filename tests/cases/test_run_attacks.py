@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any, Final
 
 import pytest
 
 from counterfoil.registry.vocabulary import JsonObject
-from tests.kit.chains import View, chained, of, plan, problems, ran, states, step
+from tests.kit.chains import View, chained, following, of, plan, problems, ran, states, step
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -82,6 +83,38 @@ async def test_texts_made_of_one_large_value_are_bounded_together(shop: Workshop
         )
     assert states(view) == {"big": "succeeded", "once": "succeeded", "often": "failed"}
     assert "more than 16,777,216 characters" in of(view, "often")["error"]["message"]
+
+
+_CANARY: Final = "canary-9f8e7d"
+_GIVEN: Final = step("s", "kit_echo", {"value": {"password": _CANARY, "passwords": {"password": [_CANARY]}}})
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([_GIVEN, step("a", "kit_sleep", {"seconds": "${s.password}"})], id="a value"),
+        pytest.param(
+            [_GIVEN, step("a", "kit_sleep", {"seconds": "${item}"}, for_each="${s.passwords.password}")], id="an item"
+        ),
+        pytest.param(
+            [_GIVEN, step("a", "kit_sleep", {"seconds": "${item}"}, for_each=["${s.password}"])], id="a listed item"
+        ),
+    ],
+)
+async def test_a_value_with_the_name_of_a_secret_is_in_no_message_about_where_it_does_not_fit(
+    shop: Workshop, steps: list[View]
+) -> None:
+    async with chained(shop) as (_, ask):
+        view = await ran(ask, plan(*steps))
+        assert of(view, "a")["error"]["code"] == "invalid_arguments"
+        assert _CANARY not in json.dumps([view["steps"], await following(ask, view["run_id"])])
+
+
+async def test_an_item_that_is_a_secret_of_the_input_is_not_shown_by_the_check(shop: Workshop) -> None:
+    listed = step("a", "kit_sleep", {"seconds": "${item}"}, for_each=["${input.password}"])
+    async with chained(shop) as (_, ask):
+        found = await problems(ask, plan(listed, input={"password": _CANARY}))
+    assert _CANARY not in json.dumps(found)
 
 
 def _alike() -> JsonObject:

@@ -82,14 +82,12 @@ def evidence_of(stage: Stage, step: str) -> bool:
     """Whether the word of the first attempt at a step was heard, as an outcome or beside one."""
     rows = stage.rows(
         "SELECT attempts.late, calls.settled_by FROM attempts JOIN calls USING (call_id)"
-        f" WHERE calls.step = '{step}' AND attempts.generation = 1"  # noqa: S608 (ours)
+        f" WHERE calls.step = '{step}' AND attempts.generation = 1"
     )
     return any(row["late"] is not None or row["settled_by"] == "late" for row in rows)
 
 
-def test_a_driver_that_stood_still_between_two_steps_begins_none_when_it_comes_back(
-    forge: Forge, stage: Stage
-) -> None:
+def test_a_driver_that_stood_still_between_two_steps_begins_none_when_it_comes_back(forge: Forge, stage: Stage) -> None:
     first = stands_still(forge, stage, "fact", keep_back="settle")
     second = forge.start(stage)
     eventually(lambda: (run_of(stage) or {})["wakes"] > 1)

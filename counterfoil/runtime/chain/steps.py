@@ -18,6 +18,7 @@ from ...registry.predicates import kind_of
 from ...registry.request import CallRequest
 from ...registry.vocabulary import JsonValue, RecoveryClass, Route
 from ..case import Within
+from ..plan.hiding import hidden_places
 from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, as_text, ask_when, kind_word, resolve
 from ..refusal import RefusedError
 from ..stepping import Ended
@@ -98,6 +99,7 @@ class Steps:
         self._parallel = asyncio.Semaphore(parallel)
         self._most_items = most_items
         self._budget = budget
+        self._hidden: dict[int, tuple[str, ...]] = {}
 
     async def begin(self, step: Step, *, asked: bool) -> Result:
         """A step from its `when` on; `asked` if that was answered before."""
@@ -187,7 +189,13 @@ class Steps:
             backoff_s=None if retry is None else retry.backoff_s,
             least_s=None if retry is None else retry.least_s,
             budget=self._budget,
+            conceal=self._hidden_in(step),
         )
+
+    def _hidden_in(self, step: Step) -> tuple[str, ...]:
+        if step.index not in self._hidden:
+            self._hidden[step.index] = hidden_places(step)
+        return self._hidden[step.index]
 
 
 def _condition(step: Step, scope: Scope) -> str | None:

@@ -19,7 +19,7 @@ from ...registry.vocabulary import JsonObject, JsonValue
 from ...secret_names import is_secret_name
 from .references import UNSET, Reference, ReferenceSyntaxError, Unset, parse, spelled, whole
 from .shapes import ANYTHING, TEXT, Lookup, Shape
-from .values import as_text, look_up
+from .values import as_text, look_up, references
 
 MOST_KNOWN: Final = 4_000_000
 """Characters of input that are put where they are referred to in one check; beyond them a value counts as unknown."""
@@ -261,5 +261,13 @@ def _hole(into: Partial, hole: Hole) -> JsonValue:
 
 def names_secret(reference: Reference, item: Item | None = None) -> bool:
     """Whether what a reference leads to has the name of a secret."""
-    by_list = item is not None and item.secret and reference.root == "item"
-    return by_list or any(isinstance(part, str) and is_secret_name(part) for part in reference.path)
+    if item is not None and reference.root == "item" and (item.secret or _holds_secret(item.template)):
+        return True
+    return any(isinstance(part, str) and is_secret_name(part) for part in reference.path)
+
+
+def _holds_secret(template: JsonValue | Unset) -> bool:
+    try:
+        return not isinstance(template, Unset) and any(names_secret(one) for _, one in references(template))
+    except ReferenceSyntaxError:  # told of already
+        return False
