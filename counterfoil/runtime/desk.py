@@ -110,7 +110,7 @@ class Desk:
                     raise refuse_arguments("/offset", "a call_id with it: outputs are paged by call", "a run_id")
                 return await self._runs.status(principal, run_id, after_seq=after_seq, wait_s=wait_s)
             row = await self._mine(principal, call_id or run_id or "")
-            if wait_s and after_seq is None:
+            if wait_s and (after_seq is None or row.seq <= after_seq):
                 row = await self._follower.until_still(row.call_id, wait_s) or row
             await self._desk.ledger.require_sound_chain(row.run_id)
             if offset is not None:

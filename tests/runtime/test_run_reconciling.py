@@ -86,3 +86,17 @@ async def test_every_event_of_a_call_says_which_step_item_and_call_it_is_about(a
         data = event["data"]
         assert (data["step"], data.get("item")) == places[data["call_id"]], event
     assert all("call_id" not in event["data"] for event in shown["events"] if event not in about)
+
+
+async def test_status_of_a_call_waits_also_after_its_last_event(app: App, stage: Stage) -> None:
+    _, go = stage.hold("note")
+    view = await app.call("note", {"ref": "x"}, wait_s=0.05)
+    seen: Any = (await app.runtime.status(app.local, call_id=view.call_id)).wire()
+    last = seen["events"][-1]["seq"]
+    asking = asyncio.create_task(
+        app.runtime.status(app.local, call_id=view.call_id, after_seq=last, wait_s=LIMIT_S / 2)
+    )
+    await asyncio.sleep(0)
+    go.set()
+    done: Any = (await asking).wire()
+    assert (done["state"], [event["type"] for event in done["events"]]) == ("settled", ["settled"])

@@ -120,14 +120,20 @@ def board_of(
     board.begin(begun, [_caused(end, notes, index) for _, end in ends])
     open_calls = [(place, row) for place, row in rows.items() if place.step not in ended and state_of(row) not in ENDED]
     expanding = [step for step, items in board.items.items() if items.unstarted]
+<<<<<<< HEAD
     last_end = max((found[0][0] for found in ends), default=0)
     return TakenUp(board, outputs, open_calls, expanding, last_end, _halt(rows.values(), notes.values()))
+=======
+    return TakenUp(board, outputs, open_calls, expanding, _halt(run, rows.values(), notes.values()))
+>>>>>>> sceptic
 
 
-def _halt(rows: Collection[CallRow], notes: Collection[StepRow]) -> Halt | None:
-    said = {note.message for note in notes} | {row.cancel_reason for row in rows}
-    if CANCEL.message in said:
+def _halt(run: RunRow, rows: Collection[CallRow], notes: Collection[StepRow]) -> Halt | None:
+    """A run is cancelled if anything of it ended after that was asked, whatever it ended as."""
+    last = max([row.settled_at or 0 for row in rows] + [note.at for note in notes], default=0)
+    if run.cancel_requested_at is not None and run.cancel_requested_at <= last:
         return CANCEL
+    said = {note.message for note in notes} | {row.cancel_reason for row in rows}
     told = [(row.code, row.details) for row in rows] + [(note.code, note.details) for note in notes]
     if any(is_over_its_budget(code, details) for code, details in told):
         return SPENT

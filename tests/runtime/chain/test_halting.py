@@ -40,6 +40,18 @@ async def test_a_run_past_its_deadline_has_failed_also_if_its_last_outcome_is_le
     assert (row.status, row.reason, row.code) == ("failed", "deadline_exceeded", "deadline_exceeded")
 
 
+async def test_a_run_that_was_cancelled_before_its_last_outcome_was_learnt_is_cancelled(
+    runs: Runs, stage: Stage
+) -> None:
+    stage.then("book", lose)
+    row, _ = await runs.end(step("a"))
+    await runs.cancel(row.run_id)
+    assert (await runs.rest(row.run_id)).status == "awaiting_reconciliation"
+    await runs.say(row.run_id, "a", "happened")
+    row = await runs.until(row.run_id, ended)
+    assert (row.status, row.reason) == ("cancelled", "cancelled")
+
+
 async def test_a_run_over_its_budget_ends_so_also_if_an_outcome_is_learnt_later(runs: Runs, stage: Stage) -> None:
     stage.then("book", lose)
     stage.then("give", lambda _: ["x", "y"])
