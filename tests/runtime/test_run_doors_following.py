@@ -228,6 +228,7 @@ async def test_confirm_of_a_run_is_its_one_proposal_or_the_list(app: App) -> Non
     found: Any = await app.runtime.confirm(app.local, run_id=one["run_id"])
     assert not found.is_error
     assert (found.wire()["run_id"], found.wire()["step"]) == (one["run_id"], "a")
+    assert "No person has decided yet" in found.wire()["next"]["text"]
     several: Any = await app.runtime.confirm(app.local, run_id=two["run_id"])
     assert several.error.code == "invalid_arguments"
     listed = several.error.details["pending"]
