@@ -26,7 +26,6 @@ from .rows import (
     create,
     get_call,
     move,
-    place_of,
     touch,
 )
 from .sealing import Sealed, store
@@ -126,7 +125,6 @@ def propose(
         "arguments": json.loads(row.args_shown),
         "commitment": arguments.commitment,
     }
-    data |= place_of(row)
     made = yield from create(
         row, Move.PROPOSE, EventType.PROPOSED, data, approval_id=approval.approval_id, rule_id=approval.rule_id
     )

@@ -50,7 +50,6 @@ from .rows import (
     create,
     get_call,
     move,
-    place_of,
 )
 from .run_rows import standing
 from .sealing import Sealed, store
@@ -329,7 +328,7 @@ def _dispatched(number: int, attempt: Attempt) -> dict[str, Any]:
 
 
 def _facts(row: CallRow, commitment: str | None) -> JsonObject:
-    shown: JsonObject = {
+    return {
         "tool": row.tool,
         "version": row.version,
         "schema_digest": row.schema_digest,
@@ -342,7 +341,6 @@ def _facts(row: CallRow, commitment: str | None) -> JsonObject:
         "arguments": json.loads(row.args_shown),
         "commitment": commitment,
     }
-    return shown | place_of(row)
 
 
 def _t1(row: CallRow, number: int, attempt: Attempt, arguments: Sealed | None) -> JsonObject:

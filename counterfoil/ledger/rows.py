@@ -334,7 +334,7 @@ def _touch_in_run(row: CallRow, event: EventType, at: int, data: JsonObject, cha
     """The same for a step of a run: the chain is the run's, whose row names its end."""
     stands = yield from standing(row.run_id)
     at = max(at, stands.last_at or 0)
-    head, entry = chained(row.run_id, row.call_id, event, at, data, stands)
+    head, entry = chained(row.run_id, row.call_id, event, at, data | place_of(row), stands)
     written = _written(row, head, at, changes)
     if (yield from change(update_call(*written), of=row.call_id, was=row.revision, **written)) != 1:
         raise StaleRowError(f"{row.call_id} is no longer at revision {row.revision}")
@@ -361,7 +361,7 @@ def _last_at(row: CallRow, head: Head) -> Fact[int]:
 
 
 def place_of(row: CallRow) -> JsonObject:
-    """Where in a run a call stands, for its first event: its step and item; nothing for a direct one."""
+    """Where in a run a call stands, for each of its events: its step and item; nothing for a direct one."""
     if row.step is None:
         return {}
     return {"step": row.step} if row.item == WHOLE else {"step": row.step, "item": row.item}
@@ -382,7 +382,7 @@ def create(
     if row.in_run:
         stands = run or (yield from standing(row.run_id))
         at = max(row.created_at, stands.last_at or 0)
-        head, entry = chained(row.run_id, row.call_id, event, at, data, stands)
+        head, entry = chained(row.run_id, row.call_id, event, at, data | place_of(row), stands)
         yield from extend(stands, head, entry)
         new = row._replace(state=after(row.state, by).value, revision=1, seq=head.seq, head=head.hash, **changes)
         yield from add(calls, new)

@@ -14,6 +14,7 @@ from .sealing import Bytes, PayloadRow
 from .sql import Count, Fact, Sql, fetch, one
 from .states import CallState
 from .tables import approvals, budgets, calls, events, outbox, payloads, runs
+from .verify import sound
 
 SMALL: Final = 1_024
 """Outputs of so many bytes are read with all others of their run, each of the larger ones by itself."""
@@ -124,7 +125,12 @@ def pending_of(run_id: str) -> Fact[list[ApprovalRow]]:
 
 
 def snapshot(run_id: str, *, outputs: bool = True) -> Fact[Snapshot | None]:
-    """A run with its calls and all that belongs to them; None if there is none."""
+    """A run with its calls and all that belongs to them, its chain checked first; None if there is none.
+
+    Raises:
+        DamagedChainError: its record is damaged: nothing is to be said about it.
+    """
+    yield from sound(run_id)
     run = yield from get_run(run_id)
     if run is None:
         return None

@@ -10,18 +10,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, or_, select
+from sqlalchemy import bindparam, delete, func, literal, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from ..canonical import JsonObject
 from .admission import owner_lives
 from .chain import INSERT_EVENT, Head, following
 from .events import EventType
-from .rows import CallRow, get_call, touch
+from .rows import CallRow
 from .run_rows import WAKE, WHOLE, PlanRow, RunRow, StepRow, get_run, post, touch_run
 from .sealing import Sealed, store
-from .sql import Fact, Sql, add, change, fetch, one
-from .states import CallState
+from .sql import Count, Fact, Sql, add, change, fetch, one
 from .tables import calls, outbox, owners, plans, runs, steps
 
 PAGE: Final = 200
@@ -45,6 +44,13 @@ class Claimed:
 @dataclass(frozen=True, slots=True)
 class Woken:
     """Something happened since its driver last looked: it is to look again. The run is still its own."""
+
+    run: RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """A call that had ended is open again: the run cannot end. It is still its driver's own."""
 
     run: RunRow
 
@@ -113,6 +119,17 @@ SELECT_CALLS: Sql[CallRow] = Sql(
     .order_by(calls.c.seq),
     CallRow,
 )
+OPEN_CALL: Sql[Count] = Sql(
+    select(literal(1))
+    .select_from(calls)
+    .where(
+        calls.c.run_id == bindparam("run_id"),
+        calls.c.step.is_not(None),
+        text("calls.state != 'settled' AND calls.state != 'refused'"),
+    )
+    .limit(1),
+    Count,
+)
 SELECT_STEPS: Sql[StepRow] = Sql(
     select(*[steps.c[name] for name in StepRow._fields]).where(steps.c.run_id == bindparam("run_id")), StepRow
 )
@@ -149,16 +166,21 @@ WAKES: Sql[Wake] = Sql(
 """Runs that somebody posted a wake for, apart from those that another living process drives."""
 DUE_RUNS: Sql[RunId] = Sql(
     select(runs.c.run_id)
-    .where(runs.c.due_at.is_not(None), runs.c.due_at <= bindparam("now"), runs.c.owner_id.is_(None))
-    .order_by(runs.c.due_at)
+    .where(
+        runs.c.due_at.is_not(None),
+        runs.c.due_at <= bindparam("now"),
+        runs.c.owner_id.is_(None),
+        runs.c.run_id > bindparam("after", type_=runs.c.run_id.type),
+    )
+    .order_by(runs.c.run_id)
     .limit(PAGE),
     RunId,
 )
 ORPHAN_RUNS: Sql[RunId] = Sql(
     select(runs.c.run_id)
     .select_from(runs.join(owners, owners.c.owner_id == runs.c.owner_id))
-    .where(runs.c.owner_id.is_not(None), _GONE)
-    .order_by(runs.c.updated_at)
+    .where(runs.c.owner_id.is_not(None), _GONE, runs.c.run_id > bindparam("after", type_=runs.c.run_id.type))
+    .order_by(runs.c.run_id)
     .limit(PAGE),
     RunId,
 )
@@ -262,13 +284,15 @@ def park(run_id: str, owner_id: str, why: Parked, at: int) -> Fact[RunRow | Woke
     )  # fmt: skip
 
 
-def finish(run_id: str, owner_id: str, end: Finished, at: int) -> Fact[RunRow | Woken | None]:
+def finish(run_id: str, owner_id: str, end: Finished, at: int) -> Fact[RunRow | Woken | Reopened | None]:
     """The end of a run; None if this owner does not drive it."""
     run = yield from _mine(run_id, owner_id)
     if run is None:
         return None
     if (yield from change(TAKE_WAKES, run_id=run_id)):
         return Woken(run)
+    if (yield from one(OPEN_CALL, run_id=run_id)) is not None:
+        return Reopened(run)
     return (
         yield from touch_run(
             run, EventType.RUN_FINISHED, at, _told(asdict(end)),
@@ -323,30 +347,19 @@ def take_up(run_id: str, *, by: str, scopes: str, grant_expires_at: int, at: int
     )  # fmt: skip
 
 
-def hand_over(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
-    """Leave a queued call to whoever drives its run; None if that is this owner, or it moved meanwhile."""
-    row = yield from get_call(call_id)
-    if row is None or row.state != CallState.QUEUED or row.owner_id != owner_id or not row.in_run:
-        return None
-    run = yield from get_run(row.run_id)
-    if run is None or run.owner_id == owner_id:
-        return None
-    return (yield from touch(row, EventType.TAKEN_OVER, at, {"from": owner_id}, owner_id=None))
-
-
 def list_wakes(owner_id: str, after: int = 0) -> Fact[list[Wake]]:
     """A page of the runs that are to be looked at, in the order of their wakes."""
     return (yield from fetch(WAKES, owner_id=owner_id, after=after))
 
 
-def list_due_runs(now: int) -> Fact[list[str]]:
-    """Parked runs that may go on by now."""
-    return [row.run_id for row in (yield from fetch(DUE_RUNS, now=now))]
+def list_due_runs(now: int, after: str = "") -> Fact[list[str]]:
+    """A page of the parked runs that may go on by now, in the order of their ids."""
+    return [row.run_id for row in (yield from fetch(DUE_RUNS, now=now, after=after))]
 
 
-def list_orphan_runs() -> Fact[list[str]]:
-    """Runs whose driver is gone."""
-    return [row.run_id for row in (yield from fetch(ORPHAN_RUNS))]
+def list_orphan_runs(after: str = "") -> Fact[list[str]]:
+    """A page of the runs whose driver is gone, in the order of their ids."""
+    return [row.run_id for row in (yield from fetch(ORPHAN_RUNS, after=after))]
 
 
 def calls_of(run_id: str) -> Fact[list[CallRow]]:

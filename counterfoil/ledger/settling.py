@@ -39,7 +39,6 @@ from .rows import (
     create,
     get_call,
     move,
-    place_of,
     touch,
 )
 from .run_rows import POST_TO_WAITING, standing
@@ -201,7 +200,7 @@ def observe(
         row,
         Move.RECORD_READ,
         EventType.OBSERVED,
-        data | place_of(row),
+        data,
         attempts=1,
         generation=1,
         owner_id=owner_id,

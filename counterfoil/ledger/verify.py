@@ -21,7 +21,6 @@ from sqlalchemy import Select, and_, bindparam, func, select
 from .chain import Event, first_prev, link, rfc3339
 from .errors import DamagedChainError
 from .place import connect_read_only
-from .reads import Reads
 from .sql import Fact, Sql, fetch, run
 from .tables import calls, events, runs
 from .walk import PAGE, all_events, events_of
@@ -200,13 +199,14 @@ def _all_ends(connection: sqlite3.Connection, sql: Sql[_End]) -> Iterator[_End]:
 
 def chain_problem(run_id: str) -> Fact[Problem | None]:
     """The first problem of one run, or None."""
-    checker, after = _Checker(), 0
-    while page := (yield from events_of(run_id, after)):
+    checker, after, page = _Checker(), 0, None
+    while page is None or len(page) == PAGE:
+        page = yield from events_of(run_id, after)
         for event in page:
             checker.feed(_row(event))
         if checker.problems:
             return checker.problems[0]
-        after = page[-1].seq
+        after += PAGE
     ends = [*(yield from fetch(SELECT_RUN_END, run=run_id)), *(yield from fetch(SELECT_ENDS_OF, run=run_id))]
     for end in ends:
         if (what := _end_fault(end)) is not None:
@@ -214,13 +214,13 @@ def chain_problem(run_id: str) -> Fact[Problem | None]:
     return None
 
 
-async def require_sound_chain(reads: Reads, run_id: str) -> None:
+def sound(run_id: str) -> Fact[None]:
     """Check one run before anything is said about it.
 
     Raises:
         DamagedChainError: it is broken; the message names the row.
     """
-    problem = await reads.look(lambda: chain_problem(run_id))
+    problem = yield from chain_problem(run_id)
     if problem is not None:
         raise DamagedChainError(run_id, problem.seq or 0, problem.what)
 

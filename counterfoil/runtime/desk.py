@@ -5,9 +5,10 @@ Every id is the caller's own or it does not exist: a foreign one and an unknown 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.approving import withdraw
 from ..ledger.bookkeeping import request_cancel
@@ -30,6 +31,7 @@ from .answers import not_found, refusal_view, waits_for_ledger
 from .approvals import Approvals, Decider
 from .chain.doors import is_run, no_resolution
 from .clock import micros
+from .following import UNDER_WAY
 from .reconciling import RESOLUTIONS, Word
 from .refusal import RefusedError, refuse, refuse_arguments
 from .sending import cannot_record
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from .viewing import Viewer
 
 RECENT_SHOWN: Final = 20
+FOLLOW_UP_WAIT_S: Final = 20.0
+"""How long somebody without a request's own wait waits for what is followed up, in seconds."""
 
 
 class Desk:
@@ -60,6 +64,7 @@ class Desk:
         reconciler: Reconciler,
         carry_on: Callable[[CallRow], None],
         runs: RunDoors,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._approvals = Approvals(parts, viewer, follower, carry_on)
         self._desk = parts
@@ -68,6 +73,7 @@ class Desk:
         self._settler = reconciler
         self._take_up = carry_on
         self._runs = runs
+        self._own = spawn
 
     async def plan(self, principal: Principal, document: JsonValue) -> PlanView:
         """Check a plan and keep it; see `RunDoors.plan`."""
@@ -134,7 +140,7 @@ class Desk:
                 case = self._desk.cases.get(row.call_id)
                 if case is not None and row.is_read and case.running is not None:
                     case.running.stop_read()
-            await self._runs.let_go(done or row)
+            self._runs.wake(done or row)
             return await self._view(done or row)
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
@@ -188,15 +194,21 @@ class Desk:
         external_reference: str | None = None,
         then: str | None = None,
         expected_version: int | None = None,
+        wait_s: float = FOLLOW_UP_WAIT_S,
         person: Decider | None = None,
     ) -> CallView | RunView | PlainView:
-        """Probe what can be probed; or take the word of a person, who is known only where `person` says so."""
+        """Probe what can be probed; or take the word of a person, who is known only where `person` says so.
+
+        After `wait_s` the answer is how it stands; what was asked goes on.
+        """
         try:
             if call_id is None and run_id is not None and is_run(run_id):
                 if resolution is not None:
                     raise no_resolution()
                 known = person is not None
-                return await self._runs.reconcile(principal, run_id, expected_version=expected_version, is_person=known)
+                return await self._runs.reconcile(
+                    principal, run_id, expected_version=expected_version, wait_s=wait_s, is_person=known
+                )
             row = await self._mine(principal, call_id or run_id or "", or_person=person is not None)
             await self._desk.ledger.require_sound_chain(row.run_id)
             if expected_version is not None and expected_version != row.revision:
@@ -205,12 +217,12 @@ class Desk:
                     f"The call is at version {row.revision}, not {expected_version}. Look at it again.",
                 )
             if resolution is None:
-                return await self._follow_up(row)
+                return await self._follow_up(row, wait_s)
             if person is None:
                 raise self._not_by_arguments(principal, row)
             word = self._word(row, resolution, evidence, then, person)
             word = replace_word(word, output, external_reference)
-            return await self._carried(await self._settler.say(row, word))
+            return await self._stilled(await self._carried(await self._settler.say(row, word)), wait_s)
         except CannotRecordError as error:
             return refusal_view(cannot_record(error))
         except (RefusedError, LedgerError) as error:
@@ -272,19 +284,39 @@ class Desk:
         view = await self._view(row)
         return replace_extra(view, {"page": page}, Next("status", following, "The next part.") if more else view.next)
 
-    async def _follow_up(self, row: CallRow) -> CallView:
+    async def _follow_up(self, row: CallRow, wait_s: float) -> CallView:
+        """Follow an unresolved call by its order, in a task of ours: a request that goes away leaves nothing half."""
         if row.state not in UNRESOLVED_STATES:
             return await self._view(row)
-        return await self._carried(await self._settler.follow(row, repeatable_here=True))
+        ends = self._desk.clock.monotonic() + wait_s
+        told: asyncio.Future[CallRow | RefusedError | LedgerError] = asyncio.get_running_loop().create_future()
+        self._own(self._pursue(row, told))
+        await asyncio.wait({told}, timeout=wait_s)
+        if not told.done():
+            return await self._view(await self._viewer.row(row.call_id) or row)
+        found = told.result()
+        if isinstance(found, Exception):
+            raise found
+        return await self._stilled(found, max(0.0, ends - self._desk.clock.monotonic()))
 
-    async def _carried(self, row: CallRow) -> CallView:
-        """The view of a call that was followed up; one that is sent again is waited for a little."""
+    async def _pursue(self, row: CallRow, told: asyncio.Future[CallRow | RefusedError | LedgerError]) -> None:
+        try:
+            told.set_result(await self._carried(await self._settler.follow(row, repeatable_here=True)))
+        except (RefusedError, LedgerError) as error:
+            told.set_result(error)
+
+    async def _carried(self, row: CallRow) -> CallRow:
+        """A call that was followed up, which somebody goes on with if it is to be sent again."""
         if row.in_run:
-            await self._runs.let_go(row)
-            row = await self._follower.until_still(row.call_id, self._desk.settings.follow_up_wait_s) or row
+            self._runs.wake(row)
         elif row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id:
             self._take_up(row)
-            row = await self._follower.until_still(row.call_id, self._desk.settings.follow_up_wait_s) or row
+        return row
+
+    async def _stilled(self, row: CallRow, wait_s: float) -> CallView:
+        """The view of a call that was followed up; one that is sent again is waited for, a person's decision is not."""
+        if row.in_run or (row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id):
+            row = await self._follower.until_still(row.call_id, wait_s, moving=UNDER_WAY) or row
         return await self._view(row)
 
     def _word(self, row: CallRow, resolution: str, evidence: str | None, then: str | None, person: Decider) -> Word:

@@ -24,13 +24,15 @@ class Follower:
         self._parts = parts
         self._viewer = viewer
 
-    async def until_still(self, call_id: str, wait_s: float) -> CallRow | None:
-        """The call's row once nothing about it moves by itself, or as it is after the wait."""
+    async def until_still(
+        self, call_id: str, wait_s: float, *, moving: frozenset[CallState] = MOVING
+    ) -> CallRow | None:
+        """The call's row once it has none of these states, or as it is after the wait; a decision is waited for too."""
         ends = self._parts.clock.monotonic() + wait_s
         while True:
             row = await self._viewer.row(call_id)
             left = ends - self._parts.clock.monotonic()
-            if row is None or row.state not in MOVING or left <= 0:
+            if row is None or row.state not in moving or left <= 0:
                 return row
             await self._pause(call_id, min(POLL_S, left))
 

@@ -31,6 +31,7 @@ from .attempt import ON_THE_LOOP
 from .carrying import Carrier
 from .case import Case
 from .chain.doors import Around, RunDoors
+from .chain.plans import Plans
 from .chain.steps import Tools
 from .chain.wakes import InProcess
 from .desk import Desk
@@ -71,8 +72,8 @@ class Runtime(Desk):
         self._path = CallPath(parts, viewer, sender, self._carrier, self._proposer, self._join)
         self._reconciler = Reconciler(parts, self._ask, self._proposal_for)
         self._path.recover = self._recover_here
-        self._stepper = Stepper(parts, self._path, self._note)
-        self.driver = InProcess(Tools(parts, self._stepper, self._reconciler), self._tasks.spawn)
+        plans, stepper = Plans(parts.ledger), Stepper(parts, self._path, self._note)
+        self.driver = InProcess(Tools(parts, stepper, self._reconciler, plans), self._tasks.spawn)
         self._sweeper = Sweeper(parts, Doors(self._carry_on, self._recover_later, self._stop_read, self.driver.wake))
         self._refusals = Refusals(parts.ledger, parts.settings.refusals_per_minute)
         self._watchdog = Watchdog(self._on_the_loop)
@@ -80,8 +81,10 @@ class Runtime(Desk):
         self._receipts = Receipts(parts, self._tasks.spawn, self._carrier.keep)
         self._ticker: asyncio.Task[None] | None = None
         around = Around(self.driver, self._reconciler, self._tasks.spawn, lambda: self._closing, self._refusals)
-        runs = RunDoors(parts, around)
-        super().__init__(parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on, runs)
+        runs = RunDoors(parts, plans, around)
+        super().__init__(
+            parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on, runs, self._tasks.spawn
+        )
 
     async def start(self, *, sweeps: bool = True) -> None:
         """Take over what lost owners left, then keep sweeping. What they left is known as unknown when this returns.
@@ -194,8 +197,6 @@ class Runtime(Desk):
         finally:
             self._parts.cases.pop(case.call_id, None)
         case.finish(view)
-        if case.gone:
-            self._close_request(case)
 
     async def _listen(self, case: Case, wait_s: float | None) -> CallView:
         await case.listen(wait_s)
@@ -271,9 +272,8 @@ class Runtime(Desk):
             return
         if row.call_id in self._parts.cases or row.call_id in self._unsound or self._closing:
             return
-        case = Case(row.call_id, row.action_id, principal_of(row))
+        case = self._parts.cases[row.call_id] = Case(row.call_id, row.action_id, principal_of(row))
         case.record(row)
-        self._parts.cases[case.call_id] = case
         self._tasks.spawn(self._run(case, self._path.resume))
 
     def _recover_later(self, row: CallRow) -> None:

@@ -37,6 +37,5 @@ class Settings:
     max_parallel: int = 8
     refusals_per_minute: int = 60
     queue_wait_s: float = 3_600
-    follow_up_wait_s: float = 20
     carries_on: bool = True
     pools: Mapping[str, Pool] = field(default_factory=dict[str, Pool])

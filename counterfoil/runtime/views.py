@@ -181,7 +181,7 @@ class ApprovalView:
             "expires_at": rfc3339(row.expires_at),
             "execute_until": rfc3339(row.execute_until),
             "decided": decided if row.decided_at is not None else None,
-            "how": how_to_decide(row),
+            "how": how_to_decide(row) if row.state == ApprovalState.PENDING else None,
             "superseded_by": row.superseded_by,
             "next": follow(
                 row.call_id, _AFTER_PENDING if row.state == ApprovalState.PENDING else _AFTER_DECISION
@@ -288,7 +288,13 @@ def evidence_of(row: CallRow) -> JsonObject | None:
 def events_part(found: Sequence[EventRow], page: int) -> JsonObject:
     """`events` and `more` of a status view."""
     shown: list[JsonValue] = [
-        {"seq": event.seq, "type": event.type, "at": rfc3339(event.at), "data": json.loads(event.body)["data"]}
+        {"seq": event.seq, "type": event.type, "at": rfc3339(event.at), "data": _data_of(json.loads(event.body))}
         for event in found[:page]
     ]
     return {"events": shown, "more": len(found) > page}
+
+
+def _data_of(body: dict[str, Any]) -> JsonObject:
+    """What an event says, with the call that it is about where the chain is not that call's own."""
+    data: JsonObject = body["data"]
+    return data if body["call_id"] in {None, body["run_id"]} else {"call_id": body["call_id"], **data}

@@ -202,9 +202,9 @@ async def test_allow_narrows_and_never_widens(shop: Workshop) -> None:
     purge, write = step("p", "more_purge", {"ref": "r"}), step("w", "kit_write", {"ref": "w"})
     async with chained(shop, principals_local=READER) as (_, ask):
         for allow in ({"tools": ["kit_write"]}, {"effects": ["read", "write"]}):
-            found = await problems(ask, plan(write, purge, allow=allow))
-            assert {one["step"] for one in found} == {"p"}
-            assert {one["code"] for one in found} <= {"denied", "over_budget"}
+            narrow = await problems(ask, plan(write, purge, allow=allow))
+            assert {one["step"] for one in narrow} == {"p"}
+            assert {one["code"] for one in narrow} <= {"denied", "over_budget"}
         wide = {"tools": ["*"], "effects": ["read", "write", "destructive"]}
         (found,) = await problems(ask, plan(step("s", "scoped_write", {"ref": "r"}), allow=wide))
         assert found["code"] == "insufficient_scope"

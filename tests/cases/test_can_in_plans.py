@@ -1,8 +1,7 @@
-"""CAN-01 and OPS-03 for runs: cancelled, out of time, told to stop, left alone, or with its tools changed meanwhile."""
+"""CAN-01 and CAN-04 for runs: cancelled, out of time, told to stop, or with their tools changed meanwhile."""
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from datetime import timedelta
 from typing import Any
@@ -29,8 +28,6 @@ from tests.kit.chains import (
 )
 from tests.kit.clock import START, SetClock
 from tests.kit.lines import by_lines
-from tests.kit.served import view_of
-from tests.kit.web import web
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -115,6 +112,40 @@ async def test_past_its_deadline_nothing_starts_and_the_run_is_failed_with_that_
 
 
 @pytest.mark.promise("CAN-04")
+@pytest.mark.parametrize(
+    ("ending", "status"), [("cancel", "cancelled"), ("deadline", "failed"), ("budget", "budget_exhausted")]
+)
+async def test_what_ended_a_run_is_still_its_end_when_an_unresolved_step_is_settled_after_a_restart(
+    shop: Workshop, ending: str, status: str
+) -> None:
+    clock = SetClock()
+    shop.world.arm("lost", drop="after", hold="before")
+    document = plan(
+        step("lost", "kit_write_on", {"ref": "lost"}),
+        step("order", "chain_order", {"order_id": "o", "people": 4}),
+        step("each", "kit_write_on", {"ref": "${item.email}"}, for_each="${order.contacts}"),
+        step("behind", "kit_read", {"ref": "o"}, after=["lost"]),
+    ) | ({"budget": {"writes": 3}} if ending == "budget" else {"deadline_s": 60})
+    async with chained(shop, clock=clock) as (at, ask):
+        run_id = (await started(ask, document))["run_id"]
+        await until(ask, run_id, lambda view: states(view)["each"] in {"succeeded", "failed", "not_run"})
+        if ending == "deadline":
+            clock.at, clock.ahead_s = START + timedelta(seconds=61), 61
+        at.world.release("lost")
+        await becomes(ask, run_id, "awaiting_reconciliation")
+        if ending == "cancel":
+            await ask("cancel", run_id=run_id)
+        view = await becomes(ask, run_id, "awaiting_reconciliation")
+    async with chained(shop, clock=clock) as (at, ask):
+        await settle(at.app, of(view, "lost")["call_id"], "happened")
+        done = await becomes(ask, run_id)
+        assert (done["status"], states(done)["behind"] in {"cancelled", "not_run"}) == (status, True)
+        assert at.world.count("lost") == 1
+    async with chained(shop, clock=clock) as (_, ask):
+        assert (await ask("run", run_id=run_id, wait_s=0))["status"] == status
+
+
+@pytest.mark.promise("CAN-04")
 async def test_a_deadline_stands_still_while_only_a_person_is_waited_for(shop: Workshop) -> None:
     clock = SetClock()
     document = plan(
@@ -144,7 +175,7 @@ async def test_a_request_for_a_run_that_is_cancelled_stops_further_writes_until_
     )
     async with by_lines(furnish(shop, python=MODULES)) as lines:
         lines.request("run", "run", plan=document, wait_s=45)
-        await shop.world.reached("s", "asked")
+        await shop.world.reached("s", "asked", limit_s=40)
         lines.cancel("run")
         ask = _numbered(lines)
         (row,) = (await ask("status"))["runs"]
@@ -169,91 +200,6 @@ def _numbered(lines: Any) -> Any:
         return found
 
     return ask
-
-
-@pytest.mark.promise("OPS-03")
-async def test_a_client_whose_connection_closes_stops_nothing_and_finds_its_run_again(shop: Workshop) -> None:
-    shop.world.arm("s", hold="before")
-    furnish(shop, python=MODULES)
-    async with web(shop) as (_, there):
-        async with there.http() as http:
-            asking = asyncio.create_task(
-                there.post(http, "tools/call", name="run", arguments={"plan": CHAIN, "wait_s": 45})
-            )
-            await shop.world.reached("s", "asked")
-            asking.cancel()
-            await asyncio.wait({asking})
-        shop.world.release("s")
-        await shop.world.reached("behind", "done")
-        async with there.client() as client:
-
-            async def ask(tool: str, **arguments: Any) -> View:
-                return view_of(await client.call_tool(tool, arguments))
-
-            again = await ask("run", plan=CHAIN, wait_s=LIMIT_S)
-            assert (again["replayed"], again["status"]) == (True, "succeeded")
-    assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 1]
-
-
-@pytest.mark.promise("OPS-03")
-async def test_the_end_of_stdin_leaves_a_run_that_the_next_server_takes_to_its_end(shop: Workshop) -> None:
-    furnish(shop, python=MODULES)
-    shop.world.arm("s", hold="after")
-    async with shop.serve() as served:
-        run_id = (await served.base("run", plan=CHAIN, wait_s=0))["run_id"]
-        await shop.world.reached("s", "done")
-        served.close_input()
-        shop.world.release("s")
-        assert await served.ended() == 0
-    async with shop.serve() as served:
-        done = await becomes(served.base, run_id)
-        assert done["status"] == "succeeded"
-    assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 1]
-
-
-@pytest.mark.promise("OPS-03")
-async def test_events_are_gapless_by_their_numbers_across_reconnects_and_restarts(shop: Workshop) -> None:
-    document = plan(
-        *(step(f"s{n}", "kit_write", {"ref": f"s{n}"}, **({"after": [f"s{n - 1}"]} if n else {})) for n in range(6)),
-        step("asks", "kit_delete", {"ref": "asks"}, after=["s5"]),
-    )
-    seen: list[View] = []
-    shop.world.arm("s3", hold="before")
-    async with chained(shop) as (at, ask):
-        run_id = (await started(ask, document))["run_id"]
-        await at.world.reached("s3", "asked")
-        seen += await following(ask, run_id, 0)
-        at.world.release("s3")
-        await becomes(ask, run_id, "awaiting_approval")
-        seen += await following(ask, run_id, seen[-1]["seq"])
-    async with chained(shop) as (at, ask):
-        view = await becomes(ask, run_id, "awaiting_approval")
-        await decide(at.app, view, "asks", "approve")
-        done = await becomes(ask, run_id)
-        seen += await following(ask, run_id, seen[-1]["seq"])
-        whole = await following(ask, run_id, 0)
-        assert await following(ask, run_id, seen[-1]["seq"]) == []
-    assert seen == whole
-    assert [one["seq"] for one in whole] == list(range(whole[0]["seq"], whole[0]["seq"] + len(whole)))
-    assert (whole[0]["seq"], whole[-1]["seq"]) == (1, done["seq"])
-    assert [one["type"] for one in whole].count("dispatched") == 7
-    verified = await shop.command("ledger", "verify")
-    assert (verified.code, verified.answer["problems"]) == (0, [])
-
-
-@pytest.mark.promise("OPS-03")
-async def test_status_waits_for_the_next_event_and_gives_it(shop: Workshop) -> None:
-    shop.world.arm("s", hold="before")
-    async with chained(shop) as (at, ask):
-        run_id = (await started(ask, CHAIN))["run_id"]
-        await at.world.reached("s", "asked")
-        view = await ask("status", run_id=run_id, wait_s=0)
-        waiting = asyncio.create_task(ask("status", run_id=run_id, after_seq=view["seq"], wait_s=20))
-        at.world.release("s")
-        news = await asyncio.wait_for(waiting, LIMIT_S)
-        assert news["events"]
-        assert news["events"][0]["seq"] == view["seq"] + 1
-        await becomes(ask, run_id)
 
 
 TOOL = """
@@ -295,3 +241,28 @@ async def test_a_step_whose_tool_changed_since_the_plan_was_made_stops_as_plan_s
         assert (done["status"], states(done)) == ("failed", {"s": "succeeded", "pay": "failed"})
         assert of(done, "pay")["error"]["code"] == "plan_stale"
         assert of(done, "pay")["attempts"] == 0
+
+
+@pytest.mark.promise("CHAIN-SAFE")
+async def test_a_step_that_was_approved_is_not_sent_once_its_tool_has_changed_or_is_denied(shop: Workshop) -> None:
+    head = {"python": MODULES, "server": 'visibility = "deferred"'}
+    shop.configure(TOOL.format(kind="integer", effect="destructive"), head=head)
+    pays = plan(step("pay", "far_pay", {"amount": 3}))
+    writes = plan(step("asks", "kit_delete", {"ref": "asks"}), step("s", "kit_write", {"ref": "s"}, after=["asks"]))
+    async with shop.serve() as served:
+        pay = await ran(served.base, pays, "awaiting_approval")
+        write = await ran(served.base, writes, "awaiting_approval")
+        deny = '[[policy]]\nid = "no"\ntool = "kit_write"\nverdict = "deny"\nreason = "Not any more."\n'
+        shop.configure(TOOL.format(kind="number", effect="destructive") + deny, head=head)
+        served.terminate(signal.SIGHUP)
+        await shop.world.until(lambda: "is in force" in served.stderr, "no reload")
+        for view in (pay, write):
+            (asked,) = (await served.base("status", run_id=view["run_id"]))["pending"] or view["pending"]
+            await shop.command("approvals", "approve", asked["approval_id"], "--digest", asked["digest"])
+        stale = await becomes(served.base, pay["run_id"])
+        assert (stale["status"], of(stale, "pay")["error"]["code"]) == ("failed", "plan_stale")
+        assert of(stale, "pay")["attempts"] == 0
+        denied = await becomes(served.base, write["run_id"])
+        assert (denied["status"], states(denied)) == ("failed", {"asks": "succeeded", "s": "failed"})
+        assert of(denied, "s")["error"]["code"] in {"denied", "unknown_tool"}
+    assert [shop.world.count(ref) for ref in ("asks", "s")] == [1, 0]

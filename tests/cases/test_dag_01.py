@@ -106,3 +106,28 @@ async def test_a_failure_under_compensate_claims_nothing_undone(shop: Workshop) 
     assert (view["status"], view["compensation"]) == ("failed", "incomplete")
     assert [one["step"] for one in view["compensations"]] == ["a"]
     assert shop.world.effects("a") == [{}]
+
+
+@pytest.mark.promise("DAG-01")
+@pytest.mark.parametrize(("on_failure", "goes_on"), [("stop", True), ("compensate", False)])
+async def test_after_a_failure_other_branches_go_on_unless_all_is_to_be_undone(
+    shop: Workshop, on_failure: str, *, goes_on: bool
+) -> None:
+    shop.world.arm("bad", refuse="no")
+    shop.world.arm("other", hold="before")
+    document = plan(
+        step("bad", "kit_write", {"ref": "bad"}),
+        step("other", "kit_rmw", {"ref": "other"}),
+        step("write", "kit_write", {"ref": "write"}, after=["other"]),
+        on_failure=on_failure,
+    )
+    async with chained(shop) as (at, ask):
+        run_id = (await started(ask, document))["run_id"]
+        await at.world.reached("other", "asked")
+        early = await until(ask, run_id, lambda view: states(view)["bad"] == "failed")
+        assert (early["status"], states(early)["other"]) == ("running", "running")
+        at.world.release("other")
+        done = await becomes(ask, run_id)
+        assert (done["status"], states(done)["other"]) == ("failed", "succeeded")
+        assert states(done)["write"] == ("succeeded" if goes_on else "not_run")
+        assert (at.world.count("other"), at.world.count("write")) == (1, int(goes_on))

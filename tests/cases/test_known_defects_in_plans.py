@@ -237,3 +237,66 @@ async def test_the_events_of_a_run_tell_each_dispatch_once_and_end_with_its_end(
         types = [event["type"] for event in await following(ask, run["run_id"])]
         assert (types[0], types[-1]) == ("run_created", "run_finished")
         assert (types.count("dispatched"), types.count("settled")) == (2, 2)
+
+
+@pytest.mark.promise("CHAIN-SAFE")
+async def test_beside_an_unresolved_write_its_own_run_goes_on_and_everybody_else_of_its_subject_waits(
+    shop: Workshop,
+) -> None:
+    shop.world.arm("lost", drop="after")
+    document = plan(
+        step("s", "kit_write", {"ref": "lost"}),
+        step("beside", "kit_write", {"ref": "beside"}),
+        step("each", "kit_write", {"ref": "${item}"}, for_each=["i", "j"]),
+    )
+    async with chained(shop) as (at, ask):
+        view = await ran(ask, document, "awaiting_reconciliation")
+        assert states(view) == {"s": "awaiting_reconciliation", "beside": "succeeded", "each": "succeeded"}
+        direct = await at.seat.call("kit_write", {"ref": "direct"})
+        assert (direct["error"]["code"], direct["sent"]) == ("ambiguous", "no")
+        assert direct["error"]["details"]["call_id"] == of(view, "s")["call_id"]
+        other = await ran(ask, plan(step("o", "kit_write", {"ref": "other"})), "awaiting_reconciliation")
+        assert [one["call_id"] for one in other["unresolved"]] == [of(view, "s")["call_id"]]
+        assert [at.world.count(ref) for ref in ("direct", "other")] == [0, 0]
+        await settle(at.app, of(view, "s")["call_id"], "happened")
+        for run in (view, other):
+            assert (await becomes(ask, run["run_id"]))["status"] == "succeeded"
+    assert [shop.world.count(ref) for ref in ("lost", "beside", "i", "j", "other")] == [1] * 5
+
+
+@pytest.mark.promise("CHAIN-SAFE")
+async def test_an_unresolved_step_is_not_settled_for_those_behind_it_and_is_no_failure(shop: Workshop) -> None:
+    shop.world.arm("lost", drop="before")
+    document = plan(
+        step("s", "kit_write", {"ref": "lost"}, on_failure="continue"),
+        step("cleanup", "kit_write_on", {"ref": "cleanup"}, after=["s"], needs="settled"),
+        BEHIND,
+    )
+    async with chained(shop) as (_, ask):
+        view = await ran(ask, document, "awaiting_reconciliation")
+        assert states(view) == {"s": "awaiting_reconciliation", "cleanup": "waiting", "behind": "waiting"}
+    async with chained(shop) as (at, ask):
+        await settle(at.app, of(view, "s")["call_id"], "not_happened", "fail")
+        done = await becomes(ask, view["run_id"])
+        assert states(done) == {"s": "failed", "cleanup": "succeeded", "behind": "not_run"}
+        assert done["status"] == "succeeded"
+
+
+@pytest.mark.promise("CHAIN-SAFE")
+async def test_the_effect_of_a_part_that_was_done_or_of_an_invalid_output_stands(
+    shop: Workshop,
+) -> None:
+    async with chained(shop) as (at, ask):
+        partial = await ran(ask, plan(step("s", "more_partial", {"ref": "p"}), BEHIND))
+        assert (partial["status"], states(partial)) == ("failed", {"s": "failed", "behind": "not_run"})
+        assert of(partial, "s")["outcome"] == "partial"
+        effects = (await ask("cancel", run_id=partial["run_id"]))["effects"]
+        assert [one["step"] for one in effects] == ["s"]
+
+        use = step("use", "kit_echo", {"value": "${s}"})
+        invalid = await ran(ask, plan(step("s", "more_write_invalid", {"ref": "i"}), use))
+        made = of(invalid, "s")
+        assert (made["outcome"], made["error"]["code"], made["attempts"]) == ("success", "output_invalid", 1)
+        assert states(invalid)["use"] in {"failed", "not_run"}, "there is no output to refer to"
+        assert [one["step"] for one in (await ask("cancel", run_id=invalid["run_id"]))["effects"]] == ["s"]
+        assert [at.world.count(ref) for ref in ("i", "p", "behind")] == [1, 1, 0]

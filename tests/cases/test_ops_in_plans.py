@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from tests.kit.chains import MODULES, becomes, chained, decide, of, plan, ran, started, states, step, until
+from tests.kit.bench import furnish
+from tests.kit.chains import (
+    LIMIT_S,
+    MODULES,
+    View,
+    becomes,
+    chained,
+    decide,
+    following,
+    of,
+    plan,
+    ran,
+    started,
+    states,
+    step,
+    until,
+)
 from tests.kit.clock import START, SetClock
+from tests.kit.served import view_of
+from tests.kit.web import web
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
 CHAIN = plan(
     step("s", "kit_write_idem", {"ref": "s"}),
+    step("read", "kit_read", {"ref": "s"}, after=["s"]),
     step("behind", "kit_write", {"ref": "behind"}, after=["s"]),
 )
 
@@ -107,3 +128,98 @@ async def test_a_runs_own_budget_is_kept_and_its_end_is_final(shop: Workshop) ->
         done = await ran(ask, document)
         assert (done["status"], at.world.count("r"), at.world.count("behind")) == ("budget_exhausted", 2, 0)
         assert (await ask("run", run_id=done["run_id"], wait_s=0))["status"] == "budget_exhausted"
+
+
+@pytest.mark.promise("OPS-03")
+async def test_a_client_whose_connection_closes_stops_nothing_and_finds_its_run_again(shop: Workshop) -> None:
+    shop.world.arm("s", hold="before")
+    furnish(shop, python=MODULES)
+    async with web(shop) as (_, there):
+        async with there.http() as http:
+            asking = asyncio.create_task(
+                there.post(http, "tools/call", name="run", arguments={"plan": CHAIN, "wait_s": 45})
+            )
+            await shop.world.reached("s", "asked")
+            asking.cancel()
+            await asyncio.wait({asking})
+        shop.world.release("s")
+        await shop.world.reached("behind", "done")
+        async with there.client() as client:
+
+            async def ask(tool: str, **arguments: Any) -> View:
+                return view_of(await client.call_tool(tool, arguments))
+
+            again = await ask("run", plan=CHAIN, wait_s=LIMIT_S)
+            assert (again["replayed"], again["status"]) == (True, "succeeded")
+    assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 1]
+
+
+@pytest.mark.promise("OPS-03")
+@pytest.mark.parametrize("how", ["the end of stdin", "SIGTERM", "SIGINT"])
+async def test_a_server_that_stops_while_somebody_waits_leaves_a_run_that_the_next_one_takes_to_its_end(
+    shop: Workshop, how: str
+) -> None:
+    furnish(shop, python=MODULES)
+    shop.world.arm("s", hold="after")
+    async with shop.serve() as served:
+        asking = asyncio.create_task(served.base("run", plan=CHAIN, wait_s=25))
+        await shop.world.reached("s", "done")
+        if how == "the end of stdin":
+            served.close_input()
+        else:
+            served.terminate(signal.Signals[how])
+        shop.world.release("s")
+        await served.ended()
+        asking.cancel()
+        await asyncio.wait({asking})
+    (row,) = shop.book.rows("SELECT run_id, stopped_at, status FROM runs")
+    assert (row["stopped_at"], row["status"] in {"queued", "running", "succeeded"}) == (None, True)
+    async with shop.serve() as served:
+        done = await becomes(served.base, row["run_id"])
+        assert done["status"] == "succeeded"
+    assert [shop.world.count(ref) for ref in ("s", "behind")] == [1, 1]
+
+
+@pytest.mark.promise("OPS-03")
+async def test_events_are_gapless_by_their_numbers_across_reconnects_and_restarts(shop: Workshop) -> None:
+    document = plan(
+        *(step(f"s{n}", "kit_write", {"ref": f"s{n}"}, **({"after": [f"s{n - 1}"]} if n else {})) for n in range(6)),
+        step("asks", "kit_delete", {"ref": "asks"}, after=["s5"]),
+    )
+    seen: list[View] = []
+    shop.world.arm("s3", hold="before")
+    async with chained(shop) as (at, ask):
+        run_id = (await started(ask, document))["run_id"]
+        await at.world.reached("s3", "asked")
+        seen += await following(ask, run_id, 0)
+        at.world.release("s3")
+        await becomes(ask, run_id, "awaiting_approval")
+        seen += await following(ask, run_id, seen[-1]["seq"])
+    async with chained(shop) as (at, ask):
+        view = await becomes(ask, run_id, "awaiting_approval")
+        await decide(at.app, view, "asks", "approve")
+        done = await becomes(ask, run_id)
+        seen += await following(ask, run_id, seen[-1]["seq"])
+        whole = await following(ask, run_id, 0)
+        assert await following(ask, run_id, seen[-1]["seq"]) == []
+    assert seen == whole
+    assert [one["seq"] for one in whole] == list(range(whole[0]["seq"], whole[0]["seq"] + len(whole)))
+    assert (whole[0]["seq"], whole[-1]["seq"]) == (1, done["seq"])
+    assert [one["type"] for one in whole].count("dispatched") == 7
+    verified = await shop.command("ledger", "verify")
+    assert (verified.code, verified.answer["problems"]) == (0, [])
+
+
+@pytest.mark.promise("OPS-03")
+async def test_status_waits_for_the_next_event_and_gives_it(shop: Workshop) -> None:
+    shop.world.arm("s", hold="before")
+    async with chained(shop) as (at, ask):
+        run_id = (await started(ask, CHAIN))["run_id"]
+        await at.world.reached("s", "asked")
+        view = await ask("status", run_id=run_id, wait_s=0)
+        waiting = asyncio.create_task(ask("status", run_id=run_id, after_seq=view["seq"], wait_s=20))
+        at.world.release("s")
+        news = await asyncio.wait_for(waiting, LIMIT_S)
+        assert news["events"]
+        assert news["events"][0]["seq"] == view["seq"] + 1
+        await becomes(ask, run_id)

@@ -76,7 +76,8 @@ def warm_up(config: Path) -> None:
     """
     trust = no_trust()
     outbound._system_trust = lambda: trust  # pyright: ignore[reportPrivateUsage] (the seam)
-    importlib.import_module("counterfoil.tools.http.network")
+    for name in ("counterfoil.tools.http.network", "tests.crash.chain_hands"):
+        importlib.import_module(name)
 
     async def open_and_close() -> None:
         async with open_app(config) as app:
@@ -158,20 +159,30 @@ async def _answer(app: App, order: dict[str, Any]) -> dict[str, Any]:
         case "call":
             more = {name: order[name] for name in ("idempotency_key", "wait_s") if name in order}
             return (await app.call(order["tool"], order["arguments"], **more)).wire()
+        case "run":
+            more = {name: order[name] for name in ("run_id", "request_key", "wait_s") if name in order}
+            return (await app.run(order.get("plan"), **more)).wire()
+        case "decide":
+            return (await runtime.decide(order["approval_id"], order["decision"], decider=PERSON)).wire()
         case "status":
-            return (await runtime.status(me, call_id=order.get("call_id"), wait_s=order.get("wait_s", 0))).wire()
+            return (await runtime.status(me, **_named(order), wait_s=order.get("wait_s", 0))).wire()
         case "reconcile":
             person = PERSON if "resolution" in order else None
             words = {name: order[name] for name in ("resolution", "evidence", "then") if name in order}
-            return (await runtime.reconcile(me, call_id=order["call_id"], person=person, **words)).wire()
+            return (await runtime.reconcile(me, **_named(order), person=person, **words)).wire()
         case "cancel":
-            return (await runtime.cancel(me, call_id=order["call_id"])).wire()
+            return (await runtime.cancel(me, **_named(order))).wire()
         case "owner":
             return {"owner": app.ledger.owner_id}
         case "rest":
             return await _at_rest(app)
         case other:
             raise ValueError(f"no such order: {other}")
+
+
+def _named(order: dict[str, Any]) -> dict[str, Any]:
+    """The call or the run that an order is about."""
+    return {name: order[name] for name in ("call_id", "run_id") if name in order}
 
 
 async def _at_rest(app: App) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from counterfoil import Call, Outcome, Probe, tool
 from .world import here
 
 
-async def strike(name: str, note: str, call: Call, *, honours_key: bool = False) -> dict[str, str]:
-    """Have the effect, unless killed, kept or stopped on the way."""
+async def strike(name: str, note: str, call: Call, *, honours_key: bool = False, at: str = "") -> dict[str, str]:
+    """Have the effect, unless killed, kept or stopped on the way; `at` goes before the names of the points."""
     world = here()
-    await world.passes("guard")
+    await world.passes(f"{at}guard")
     await call.guard()
-    await world.passes("effect")
+    await world.passes(f"{at}effect")
     reference = world.act(name, note, call.action_id, honours_key=honours_key)
-    await world.passes("answer")
+    await world.passes(f"{at}answer")
     return {"reference": reference}
 
 

@@ -50,7 +50,7 @@ write = "allow"
 destructive = "allow"
 
 [python]
-modules = ["tests.crash.hands"]
+modules = ["{hands}"]
 """
 
 
@@ -65,10 +65,10 @@ class Stage:
     folder: Path
 
     @classmethod
-    def make(cls, folder: Path, *, lease_s: float = 30) -> Stage:
-        """A new one."""
+    def make(cls, folder: Path, *, lease_s: float = 30, hands: str = "tests.crash.hands") -> Stage:
+        """A new one, with the tools of a module."""
         (folder / "world").mkdir(parents=True)
-        (folder / "counterfoil.toml").write_text(CONFIGURATION.format(lease_s=lease_s))
+        (folder / "counterfoil.toml").write_text(CONFIGURATION.format(lease_s=lease_s, hands=hands))
         return cls(folder)
 
     @property

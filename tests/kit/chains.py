@@ -103,7 +103,7 @@ def states(view: View) -> dict[str, str]:
 
 def of(view: View, name: str) -> View:
     """One step of a run's or a plan's view."""
-    (found,) = [one for one in view["steps"] if one["id"] == name]
+    found: View = next(one for one in view["steps"] if one["id"] == name)
     return found
 
 
@@ -111,7 +111,7 @@ async def decide(app: App, view: View, name: str, decision: str) -> View:
     """What `counterfoil approvals approve|reject` does about what one step proposes."""
     (asked,) = [one for one in view["pending"] if one["step"] == name]
     approval_id, digest = asked["approval_id"], asked["digest"]
-    said = (await app.runtime.decide(approval_id, decision, decider=OPERATOR, digest=digest)).wire()
+    said: View = (await app.runtime.decide(approval_id, decision, decider=OPERATOR, digest=digest)).wire()
     assert said.get("error") is None, said
     return said
 
@@ -121,7 +121,8 @@ async def settle(app: App, call_id: str, resolution: str, then: str | None = Non
     view = await app.runtime.reconcile(
         app.local, call_id=call_id, resolution=resolution, then=then, evidence="looked into W", person=OPERATOR
     )
-    return view.wire()
+    said: View = view.wire()
+    return said
 
 
 async def following(ask: Ask, run_id: str, after_seq: int = 0) -> list[View]:

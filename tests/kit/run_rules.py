@@ -63,9 +63,10 @@ def check_run_view(view: Mapping[str, Any]) -> None:
 
 
 def _check_waits(view: Mapping[str, Any], states: Mapping[str, str]) -> None:
+    items = {f"{step['id']}[{one['n']}]": one["state"] for step in view["steps"] for one in step.get("items") or ()}
     for one in view["pending"]:
         assert one.keys() >= PENDING, one
-        assert states[_step_of(one)] == "awaiting_approval", (one, states)
+        assert {**states, **items}[one["step"]] == "awaiting_approval", (one, states)
     for one in view["unresolved"]:
         assert one.keys() >= UNRESOLVED, one
     pending, unresolved = ({_step_of(one) for one in view[name]} for name in ("pending", "unresolved"))
@@ -95,7 +96,9 @@ def _check_step(step: Mapping[str, Any]) -> None:
         assert step["reason"], step
     if step["state"] == "succeeded" and "call_id" in step:
         assert step["outcome"] in {"success", "no_result"}, step
-    if step["state"] in {"failed", "rejected"}:
+    if step["outcome"] == "partial":
+        assert (step["state"], step["error"]) == ("failed", None), step
+    elif step["state"] in {"failed", "rejected"}:
         assert step["error"] is not None, step
         assert step["error"]["message"], step
 

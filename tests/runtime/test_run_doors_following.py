@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from counterfoil import Probe
-from counterfoil.ledger.dispatching import Dispatched, dispatch_new
-from counterfoil.ledger.recovering import resend
-from counterfoil.ledger.run_rows import RunRow
-from counterfoil.ledger.runs import create_run, hand_over
-from counterfoil.ledger.settling import settle
-from counterfoil.ledger.verify import verify_database
-from counterfoil.server.app import App
-from tests.runtime.bench import HOUR, LOST, Bench
+from counterfoil.server.app import App, open_app
+from tests.runtime.bench import HandClock
 from tests.runtime.chains import begun, of, plan, planned, ran, seen, somebody, states, step, until
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
@@ -174,6 +168,27 @@ async def test_reconcile_settles_all_of_a_run_that_can_be_settled_and_the_run_go
     assert stage.count("probed") == 2
 
 
+async def test_a_word_that_has_a_step_sent_again_does_not_wait_for_its_new_decision(
+    open_: OpenApp, stage: Stage, tmp_path: Path, clock: HandClock
+) -> None:
+    app = await open_(role="cli")  # it takes up nothing by itself
+    stage.then("refund", lose)
+    async with open_app(tmp_path / "counterfoil.toml", role="embedded", clock=clock) as first:
+        run_id = (await ran(first, step("a", "refund")))["run_id"]
+        asked = (await until(first, run_id, "awaiting_approval"))["pending"][0]["approval_id"]
+        await first.runtime.decide(asked, "approve", decider=CAROL)
+        call_id = of(await until(first, run_id, "awaiting_reconciliation"), "a")["call_id"]
+    began = time.monotonic()
+    word: dict[str, Any] = {"resolution": "not_happened", "evidence": "looked", "then": "retry", "person": CAROL}
+    told: Any = (await app.runtime.reconcile(app.local, call_id=call_id, **word)).wire()
+    assert told.get("state") == "awaiting_approval", told
+    assert time.monotonic() - began < LIMIT_S / 2  # nothing moves until somebody decides
+    third = await open_()
+    again = await until(third, run_id, "awaiting_approval")
+    await third.runtime.decide(again["pending"][0]["approval_id"], "approve", decider=CAROL)
+    assert of(await until(third, run_id, "succeeded"), "a")["attempts"] == 2
+
+
 async def test_what_only_a_person_can_tell_stays_and_says_so(app: App, stage: Stage) -> None:
     stage.then("note", lose)
     view = await ran(app, step("a"), step("b", depends_on=["a"]))
@@ -229,6 +244,7 @@ async def test_confirm_of_a_run_is_its_one_proposal_or_the_list(app: App) -> Non
     assert not found.is_error
     assert (found.wire()["run_id"], found.wire()["step"]) == (one["run_id"], "a")
     assert "No person has decided yet" in found.wire()["next"]["text"]
+    assert "approvals approve" in found.wire()["how"]
     several: Any = await app.runtime.confirm(app.local, run_id=two["run_id"])
     assert several.error.code == "invalid_arguments"
     listed = several.error.details["pending"]
@@ -236,6 +252,8 @@ async def test_confirm_of_a_run_is_its_one_proposal_or_the_list(app: App) -> Non
     await app.runtime.decide(one["pending"][0]["approval_id"], "reject", decider=CAROL)
     done = await until(app, one["run_id"], "failed")
     assert states(done) == {"a": "rejected"}
+    decided: Any = await app.runtime.confirm(app.local, approval_id=one["pending"][0]["approval_id"])
+    assert (decided.wire()["state"], decided.wire()["how"]) == ("rejected", None)
     none: Any = await app.runtime.confirm(app.local, run_id=one["run_id"])
     assert (none.error.code, none.error.details["pending"]) == ("invalid_arguments", [])
 
@@ -258,29 +276,3 @@ async def test_every_run_of_the_ledger_is_listed_for_the_command_line(app: App) 
     assert {view["run_id"] for view in listed} == {mine["run_id"], theirs.run_id}
     assert all(states(view) in ({"a": "succeeded"}, {"b": "succeeded"}) for view in listed)
     assert len(await app.runtime.runs(limit=1)) == 1
-
-
-async def resent_by_me(bench: Bench, run_id: str, driver: str) -> str:
-    """A call of a run that this owner drives, which I have queued to be sent again."""
-    at = bench.clock.now()
-    run = RunRow(run_id, "p", "t", "me", "c", "[]", "{}", "g", "p" * 64, "i", "", run_id, at + HOUR, at, at)
-    await bench.record(lambda: create_run(run, None, (), owner_id=driver))
-    row = bench.row(run_id=run_id, step="a", item=-1, route="step", tool=f"tool_of_{run_id}")
-    sealed, who = bench.sealed(row), bench.who(row, direct=False, run_id=run_id)
-    attempt = bench.attempt(driver, request_open=False)
-    assert isinstance(await bench.record(lambda: dispatch_new(row, who, sealed, attempt)), Dispatched)
-    await bench.record(lambda: settle(row.call_id, 1, replace(LOST, at=at)))
-    lost = await bench.row_of(row.call_id)
-    await bench.record(lambda: resend(row.call_id, lost.revision, bench.me, at, {"why": "it is safe"}))
-    return row.call_id
-
-
-async def test_a_queued_call_is_left_to_the_driver_of_its_run_and_to_nobody_else(bench: Bench) -> None:
-    other, at = await bench.another_owner(), bench.clock.now()
-    mine, theirs = await resent_by_me(bench, "run_1", bench.me), await resent_by_me(bench, "run_2", other)
-    assert await bench.record(lambda: hand_over(mine, bench.me, at)) is None
-    handed = await bench.record(lambda: hand_over(theirs, bench.me, at))
-    assert handed is not None
-    assert (handed.state, handed.owner_id) == ("queued", None)
-    assert await bench.record(lambda: hand_over(theirs, bench.me, at)) is None
-    assert verify_database(bench.ledger.path).ok

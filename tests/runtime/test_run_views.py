@@ -11,8 +11,11 @@ import pytest
 
 from counterfoil import Outcome
 from counterfoil.ledger.errors import DamagedChainError
-from counterfoil.ledger.run_rows import RunRow
+from counterfoil.ledger.run_reading import Snapshot
+from counterfoil.ledger.run_rows import RunRow, StepRow
+from counterfoil.runtime.chain.shown import show_steps
 from counterfoil.runtime.chain.views import next_of_run
+from counterfoil.runtime.plan.model import Needs, Plan, Step
 from counterfoil.server.app import App
 from tests.runtime.bench import HandClock
 from tests.runtime.chains import begun, of, plan, planned, ran, seen, states, step, until
@@ -211,6 +214,20 @@ async def test_nothing_is_said_of_a_run_whose_record_is_damaged(app: App) -> Non
     assert not listed[fine["run_id"]].is_error
     again: Any = (await app.run(plan(step("a")))).wire()
     assert (again["run_id"], again["error"]["code"]) == (view["run_id"], "in_progress")
+
+
+def test_a_step_is_ready_once_all_that_it_needs_has_ended_as_it_needs_it() -> None:
+    wanted = (Step("a", 0, "note", "1", "d"), Step("b", 1, "note", "1", "d"))
+    late = Step("c", 2, "note", "1", "d", needs=Needs.SETTLED)
+    plan_ = Plan("g", (*wanted, late), ((), (0,), (0,)))
+    run = RunRow("run_1", "plan_1", "t", "me", "c", "[]", "{}", "g", "p", "i", "", "k", 9, 0, 0)
+
+    def shown(*notes: StepRow) -> list[str]:
+        return [one.state.value for one in show_steps(plan_, Snapshot(run, [], [*notes], [], {}, {}, None))]
+
+    assert shown() == ["ready", "waiting", "waiting"]
+    assert shown(StepRow("run_1", "a", -1, "failed", 0)) == ["failed", "waiting", "ready"]
+    assert shown(StepRow("run_1", "a", -1, "succeeded", 0)) == ["succeeded", "ready", "ready"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from counterfoil.ledger.recovering import resolve, take_over
 from counterfoil.ledger.rows import CallRow
 from counterfoil.ledger.run_rows import PlanRow, RunRow, get_run
 from counterfoil.ledger.runs import (
+    PAGE,
     Claimed,
     Finished,
     KeyTaken,
@@ -293,3 +294,20 @@ async def test_a_chain_that_goes_on_where_its_run_says_it_ends_closes_that_run(b
     with pytest.raises(DamagedChainError):
         await settled(bench, first)
     assert not verify_database(bench.ledger.path).ok
+
+
+async def test_no_number_of_runs_that_stay_where_they_are_hides_another_one(bench: Bench) -> None:
+    """A process that lacks the tools of the first ones would else never see the rest."""
+    at, other = bench.clock.now(), await bench.another_owner()
+    names = [f"run_{number:04}" for number in range(2 * PAGE + 2)]
+    due, orphans = names[::2], names[1::2]
+    for name in names:
+        run = a_run(bench, name, due_at=at if name in due else None)
+        owner_id = other if name in orphans else None
+        await bench.record(partial(create_run, run, None, (), owner_id=owner_id))
+    await bench.lapse(other)
+    asked: list[tuple[Any, list[str]]] = [(partial(list_due_runs, at), due), (list_orphan_runs, orphans)]
+    for listed, wanted in asked:
+        first: list[str] = await bench.record(partial(listed, ""))
+        rest: list[str] = await bench.record(partial(listed, first[-1]))
+        assert (first + rest, len(first)) == (wanted, PAGE)

@@ -18,8 +18,8 @@ from ...registry.vocabulary import ErrorCode, OutcomeClass
 from ..clock import MICROSECOND
 from ..plan.model import OnPlanFailure
 from ..stepping import NO_OUTPUT, Ended, HeldUp, NoOutput, NotNow, Refused, RunSaysNo
-from .board import BUDGET, Halt, Later, Place
-from .folding import state_of
+from .board import SPENT, Halt, Later, Place
+from .folding import is_over_its_budget, state_of
 from .states import ENDED, StepState
 from .steps import Expanded, Moved, Skipped, Unresolvable
 
@@ -119,12 +119,20 @@ class Arrivals:
         self._tools.stepper.give_up(self._board.run.run_id, reads=reads)
         self.look = True  # what waits is looked at then
 
+    def stay_halted(self, halt: Halt | None) -> None:
+        """What had ended the starting of steps before this driver came goes on to, unless the run's row says more."""
+        if halt is not None and self._board.halt is None:
+            self.close(halt)
+        self._after_end()
+
     def _ended(self, place: Place, row: CallRow, output: JsonValue | NoOutput) -> None:
         if not isinstance(output, NoOutput):
             self._outputs.gave(place.step, place.item, row, output)
         self._board.end_by_row(place, row)
         self._board.no_longer_held_by(row.call_id)
         self._after_end()
+        if is_over_its_budget(row.code, row.details):
+            self.close(SPENT)
 
     def _end(
         self,
@@ -163,12 +171,11 @@ class Arrivals:
         board.starting += [Place(place.step, number) for number in items.unstarted] if items is not None else []
 
     def _refused(self, place: Place, reason: Reason) -> None:
-        own_budget = reason.code is ErrorCode.BUDGET_EXHAUSTED and reason.details.get("scope") == "run"
         details = json.dumps(self._ledger.project(reason.details)) if reason.details else None
         outcome, code = reason.meaning.outcome.value, reason.code.value
         self._end(place, StepState.FAILED, outcome=outcome, code=code, message=reason.message, details=details)
-        if own_budget:
-            self.close(Halt(StepState.NOT_RUN, BUDGET, "The run's own budget was used up before it."))
+        if is_over_its_budget(code, details):
+            self.close(SPENT)
 
     def _later(self, place: Place, reason: Reason, due_at: int | None) -> None:
         if due_at is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...canonical import canonical, sha256_hex
-from ...ledger.plans import get_plan, save_plan
+from ...ledger.plans import save_plan
 from ...ledger.redact import redact_text
 from ...ledger.run_rows import PlanRow, RunRow
 from ...ledger.runs import KeyTaken, create_run, find_by_key
@@ -27,6 +27,8 @@ from ..plan.problems import PlanInvalidError
 from ..plan.stored import from_stored, to_document
 from ..refusal import refuse, refuse_arguments
 from ..views import WAIT_S, Next
+from .loading import Planned
+from .plans import StoredPlan
 
 if TYPE_CHECKING:
     from ...ledger.sealing import Kind, Sealed
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from ...registry.request import RunRequest
     from ..parts import Parts
     from ..plan.model import Plan
+    from .plans import Plans
 
 FIRST: Final = 5
 NAMED: Final = 100
@@ -42,24 +45,28 @@ NAMED: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The run of a request; `replayed` where it was there already."""
+    """The run of a request; `replayed` where it was there already. `planned` is what one made just now is to do."""
 
     run: RunRow
     replayed: bool = False
+    planned: Planned | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a request comes to: a plan and an effective input by their digests, and the key of their one run."""
+    """What a request comes to: a plan by its digest, an effective input by its bytes, and the key of their one run."""
 
     digest: str
-    input: JsonObject
+    input: bytes
     key: str
+    input_digest: str
 
-    @property
-    def input_digest(self) -> str:
-        """The digest of the effective input."""
-        return sha256_hex(canonical(self.input))
+    @classmethod
+    def of(cls, digest: str, given: JsonObject, key: str | None) -> _Wanted:
+        """Without a key, the key is made of both."""
+        content = canonical(given)
+        of_input = sha256_hex(content)
+        return cls(digest, content, key if key is not None else sha256_hex(f"{digest}\0{of_input}".encode()), of_input)
 
     def is_of(self, run: RunRow) -> bool:
         """True if this run is of the same plan and the same effective input."""
@@ -69,8 +76,9 @@ class _Wanted:
 class Beginner:
     """Stores plans and makes runs."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, plans: Plans) -> None:
         self._parts = parts
+        self._plans = plans
 
     async def plan(self, principal: Principal, document: JsonValue) -> tuple[str, CheckedPlan]:
         """Check a plan under the principal and the rules of now, and keep it.
@@ -80,9 +88,10 @@ class Beginner:
             LedgerError: it could not be kept.
         """
         checked = await self._check(principal, document, None)
-        row, sealed = await self._plan_row(principal, checked)
-        await self._parts.ledger.record(lambda: save_plan(row, sealed))
-        return row.plan_id, checked
+        stored, sealed = await self._to_store(principal, checked)
+        await self._parts.ledger.record(lambda: save_plan(stored.row, sealed))
+        self._plans.keep(stored)
+        return stored.row.plan_id, checked
 
     async def begin(self, request: RunRequest, is_unwanted: Callable[[], bool]) -> Begun | None:
         """The run of a request for a new one; None if it became unwanted before anything was made.
@@ -102,32 +111,27 @@ class Beginner:
     async def _of_stored(
         self, request: RunRequest, plan_id: str, given: JsonObject, is_unwanted: Callable[[], bool]
     ) -> Begun | None:
-        ledger, principal = self._parts.ledger, request.principal
-        row = await ledger.reads.look(lambda: get_plan(plan_id))
-        if row is None or (row.tenant, row.subject) != (principal.tenant, principal.subject):
+        principal, stored = request.principal, await self._plans.find(plan_id)
+        if stored is None or (stored.row.tenant, stored.row.subject) != (principal.tenant, principal.subject):
             raise not_found(plan_id)
-        plan = from_stored(json.loads(await ledger.open_payload(row.payload)))
-        wanted = _Wanted(row.digest, {**plan.input, **given}, request.request_key or plan_id)
+        row, plan = stored.row, stored.plan
+        wanted = _Wanted.of(row.digest, {**plan.input, **given}, request.request_key or plan_id)
         there = await self._there(principal, wanted)
         if there is not None:
             return there
         self._require_pins(plan)
         await self._check(principal, to_document(plan), given)
-        return await self._create(request, wanted, row, None, plan.deadline_s, is_unwanted)
+        return await self._create(request, wanted, stored, None, is_unwanted)
 
     async def _of_inline(self, request: RunRequest, given: JsonObject, is_unwanted: Callable[[], bool]) -> Begun | None:
         principal = request.principal
         checked = await self._check(principal, request.plan, given)
-        wanted = _Wanted(checked.digest, checked.input, request.request_key or "")
-        if request.request_key is None:
-            wanted = _Wanted(
-                checked.digest, checked.input, sha256_hex(f"{checked.digest}\0{wanted.input_digest}".encode())
-            )
+        wanted = _Wanted.of(checked.digest, checked.input, request.request_key)
         there = await self._there(principal, wanted)
         if there is not None:
             return there
-        row, sealed = await self._plan_row(principal, checked)
-        return await self._create(request, wanted, row, sealed, checked.plan.deadline_s, is_unwanted)
+        stored, sealed = await self._to_store(principal, checked)
+        return await self._create(request, wanted, stored, sealed, is_unwanted)
 
     async def _there(self, principal: Principal, wanted: _Wanted) -> Begun | None:
         """The run that has this key already."""
@@ -139,12 +143,12 @@ class Beginner:
         self,
         request: RunRequest,
         wanted: _Wanted,
-        plan: PlanRow,
+        stored: StoredPlan,
         document: Sealed | None,
-        deadline_s: float | None,
         is_unwanted: Callable[[], bool],
     ) -> Begun | None:
-        parts, principal = self._parts, request.principal
+        parts, principal, plan = self._parts, request.principal, stored.row
+        deadline_s = stored.plan.deadline_s
         at, run_id = parts.clock.now(), parts.ids.new("run_")
         given = await self._seal("input", run_id, principal.tenant, wanted.input)
         run = RunRow(
@@ -170,7 +174,10 @@ class Beginner:
         new_plan, sealed = (plan, [document, given]) if document is not None else (None, [given])
         owner_id = parts.ledger.owner_id
         made = await parts.ledger.record(lambda: create_run(run, new_plan, sealed, owner_id=owner_id))
-        return _same(made.run, wanted) if isinstance(made, KeyTaken) else Begun(made)
+        if isinstance(made, KeyTaken):
+            return _same(made.run, wanted)
+        self._plans.keep(stored)
+        return Begun(made, planned=Planned(stored.plan, json.loads(wanted.input)))
 
     async def _check(self, principal: Principal, document: JsonValue, given: JsonObject | None) -> CheckedPlan:
         """In a thread: thousands of steps take a while, and others must be answered meanwhile."""
@@ -191,9 +198,9 @@ class Beginner:
             text = f"The tools of these steps are not those that the plan was checked against: {named}. "
             raise refuse(ErrorCode.PLAN_STALE, f"{text}Nothing was run. Plan anew.", steps=stale[:NAMED])
 
-    async def _plan_row(self, principal: Principal, checked: CheckedPlan) -> tuple[PlanRow, Sealed]:
-        plan_id = self._parts.ids.new("plan_")
-        sealed = await self._seal("plan", plan_id, principal.tenant, checked.stored)
+    async def _to_store(self, principal: Principal, checked: CheckedPlan) -> tuple[StoredPlan, Sealed]:
+        plan_id, content = self._parts.ids.new("plan_"), canonical(checked.stored)
+        sealed = await self._seal("plan", plan_id, principal.tenant, content)
         row = PlanRow(
             plan_id=plan_id,
             tenant=principal.tenant,
@@ -205,12 +212,12 @@ class Beginner:
             steps=len(checked.plan.steps),
             created_at=self._parts.clock.now(),
         )
-        return row, sealed
+        return StoredPlan(row, from_stored(json.loads(content))), sealed
 
-    async def _seal(self, kind: Kind, of: str, tenant: str, content: JsonObject) -> Sealed:
+    async def _seal(self, kind: Kind, of: str, tenant: str, content: bytes) -> Sealed:
         ledger = self._parts.ledger
         payload_id = self._parts.ids.new("pay_")
-        sealed = ledger.seal(payload_id=payload_id, call_id=of, tenant=tenant, kind=kind, content=canonical(content))
+        sealed = ledger.seal(payload_id=payload_id, call_id=of, tenant=tenant, kind=kind, content=content)
         await ledger.store_ahead(sealed)
         return sealed
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from .outputs import Outputs
 
 W = TypeVar("W")
-CANCELLED: Final = "cancelled"
-DEADLINE: Final = "deadline_exceeded"
-BUDGET: Final = "budget"
 
 
 class Place(NamedTuple):
@@ -46,6 +43,11 @@ class Halt:
     message: str
     spares_reads: bool = False
     because: int | None = None
+
+
+CANCEL: Final = Halt(StepState.CANCELLED, "cancelled", "The run was cancelled before it was sent.")
+OVERDUE: Final = Halt(StepState.NOT_RUN, "deadline_exceeded", "The run's deadline passed before it was sent.")
+SPENT: Final = Halt(StepState.NOT_RUN, "budget", "The run's own budget was used up before it.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,22 +30,25 @@ from ..views import WAIT_S, ErrorView, Next, PlainView, events_part, how_to_deci
 from .beginning import Beginner, Begun, refusal_of_plan, require_known
 from .news import News
 from .settling import Settler
+from .states import RunStatus
 from .viewing import RunViewer, with_more
 from .views import PlanView, RunView, brief
 from .watching import RunFollower, Watch
 
 if TYPE_CHECKING:
     from ...ledger.rows import CallRow
+    from ...registry.adapter import ProgressSink
     from ...registry.principal import Principal
     from ...registry.request import RunRequest
     from ..parts import Parts
     from ..reconciling import Reconciler
     from ..refusing import Refusals
+    from .plans import Plans
     from .wakes import InProcess
 
 RECENT_SHOWN: Final = 20
-CANCEL_WAIT_S: Final = 2.0
-"""How long a cancel waits for what ends at once, in seconds; what was sent is followed to its end after that."""
+AT_ONCE_S: Final = 2.0
+"""How long cancel and reconcile wait for what a run does at once, in seconds; the rest goes on after their answer."""
 RUN_PREFIX: Final = "run_"
 
 
@@ -76,7 +79,7 @@ class Around:
 class RunDoors:
     """The doors for plans and runs of one process; see `Runtime`."""
 
-    def __init__(self, parts: Parts, around: Around) -> None:
+    def __init__(self, parts: Parts, plans: Plans, around: Around) -> None:
         self._parts = parts
         self._driver = around.driver
         self._spawn = around.spawn
@@ -86,9 +89,10 @@ class RunDoors:
         self.news = News(parts, around.spawn)
         around.driver.hooks.changed = self._changed
         around.driver.hooks.progress = self._progressed
-        self._viewer = RunViewer(parts)
-        self._follower = RunFollower(parts, self._watch)
-        self._beginner = Beginner(parts)
+        around.driver.hooks.rested = self._watch.rested
+        self._viewer = RunViewer(parts, plans)
+        self._follower = RunFollower(parts, self._watch, around.driver.is_driven)
+        self._beginner = Beginner(parts, plans)
         self._settler = Settler(parts, around.reconciler, around.driver)
 
     async def plan(self, principal: Principal, document: JsonValue) -> PlanView:
@@ -113,8 +117,7 @@ class RunDoors:
             await asyncio.shield(asking)
             if not isinstance(wish.found, Begun):
                 return wish.found or _refused(closing())
-            await self._wait(wish, wish.found)
-            return await self._shown(wish.found)
+            return await self._shown(wish, wish.found)
         except asyncio.CancelledError as error:
             if NOBODY_WAITS not in error.args:
                 wish.stop = True
@@ -131,8 +134,8 @@ class RunDoors:
                 wish.found = await self._take_up(wish, request.run_id)
                 return
             begun = wish.found = await self._beginner.begin(request, lambda: wish.stop)
-            if begun is not None and not begun.replayed and not wish.stop:
-                self._driver.wake(begun.run.run_id)
+            if begun is not None and begun.planned is not None and not wish.stop:
+                self._driver.begin(begun.run, begun.planned)
         except PlanInvalidError as error:
             wish.found = RunView(*self._invalid(request.principal, "run", error))
         except RefusedError as error:
@@ -172,12 +175,35 @@ class RunDoors:
         wish.settling = self._spawn(self._settler.follow_all(run_id))
         return Begun(taken or run)
 
-    async def _wait(self, wish: _Wish, begun: Begun) -> None:
+    async def _wait(self, wish: _Wish, begun: Begun) -> RunView:
         request, run_id = wish.request, begun.run.run_id
         left = await self._waited_for(wish.settling, request.wait_s)
-        is_new = request.run_id is None and not begun.replayed
-        known = Glance(begun.run, woken=True) if is_new else None
-        await self._follower.until_still(run_id, left, request.progress, known)
+        is_known = begun.planned is not None or begun.run.finished_at is not None
+        known = Glance(begun.run, woken=True) if is_known else None
+        return await self._at_rest(run_id, left, request.progress, known)
+
+    async def _at_rest(
+        self,
+        run_id: str,
+        wait_s: float | None,
+        progress: ProgressSink | None = None,
+        known: Glance | None = None,
+        *,
+        effects: bool = False,
+    ) -> RunView:
+        """The view of a run once nothing about it moves by itself, or after the wait.
+
+        A run that was taken up again between the last look and the view is waited for further.
+        """
+        clock = self._parts.clock
+        ends = None if wait_s is None else clock.monotonic() + wait_s
+        left = wait_s
+        while True:
+            await self._follower.until_still(run_id, left, progress, known)
+            view = await self._viewer.view(run_id, effects=effects)
+            left, known = None if ends is None else ends - clock.monotonic(), None
+            if view.body["status"] != RunStatus.RUNNING or (left is not None and left <= 0):
+                return view
 
     async def _waited_for(self, task: asyncio.Task[None] | None, wait_s: float | None) -> float | None:
         """Wait for a task of ours, which goes on if that takes too long; how long may still be waited, in seconds."""
@@ -187,12 +213,12 @@ class RunDoors:
         await asyncio.wait({task}, timeout=wait_s)
         return None if wait_s is None else max(0.0, wait_s - (self._parts.clock.monotonic() - began))
 
-    async def _shown(self, begun: Begun) -> RunView:
-        """The answer of `run`. Where it cannot be read now, nobody may say that nothing was begun."""
+    async def _shown(self, wish: _Wish, begun: Begun) -> RunView:
+        """The answer of `run`, after its wait. Where it cannot be read now, nobody may say that nothing was begun."""
         run_id = begun.run.run_id
         answer: JsonObject = {"replayed": begun.replayed, "error": None}
         try:
-            return with_more(await self._viewer.view(run_id), answer)
+            return with_more(await self._wait(wish, begun), answer)
         except LedgerError as error:
             text = f"The run is there and how it stands cannot be read now: {error}"
             step = Next("status", {"run_id": run_id, "wait_s": WAIT_S}, "Look at it again. Do not start it anew.")
@@ -211,9 +237,9 @@ class RunDoors:
         await self._own(principal, run_id)
         if wait_s and after_seq is not None:
             await self._follower.until_after(run_id, after_seq, wait_s)
-        elif wait_s:
-            await self._follower.until_still(run_id, wait_s)
-        view = await self._viewer.view(run_id)  # first: what it shows, the events that follow tell too
+        waits = bool(wait_s) and after_seq is None
+        # first the view: what it shows, the events that follow tell too
+        view = await (self._at_rest(run_id, wait_s) if waits else self._viewer.view(run_id))
         events = await self._parts.ledger.reads.fetch(EVENTS, run_id=run_id, after_seq=after_seq or 0)
         return with_more(view, events_part(events, EVENT_PAGE))
 
@@ -226,22 +252,22 @@ class RunDoors:
         at, by, why = self._parts.clock.now(), principal.subject, redact_text(reason or "")
         await self._parts.ledger.record(lambda: ask_cancel(run_id, by, why, at))
         self._driver.wake(run_id)
-        await self._follower.until_still(run_id, CANCEL_WAIT_S)
-        return await self._viewer.view(run_id, effects=True)
+        return await self._at_rest(run_id, AT_ONCE_S, effects=True)
 
     async def reconcile(
-        self, principal: Principal, run_id: str, *, expected_version: int | None, is_person: bool
+        self, principal: Principal, run_id: str, *, expected_version: int | None, wait_s: float, is_person: bool
     ) -> RunView:
-        """Settle all of a run that can be settled; then it goes on, and is waited for a little. Raises as `status`."""
+        """Settle all of a run that can be settled, and let it go on. After `wait_s` the answer is how it stands, and
+        `AT_ONCE_S` after that is settled. Raises as `status`.
+        """  # noqa: D205 (one sentence)
         run = await self._own(principal, run_id, or_person=is_person)
         await self._parts.ledger.require_sound_chain(run_id)
         if expected_version is not None and expected_version != run.version:
             text = f"The run is at version {run.version}, not {expected_version}. Look at it again."
             raise refuse(ErrorCode.VERSION_CONFLICT, text)
         settling = self._spawn(self._settler.follow_all(run_id))
-        left = await self._waited_for(settling, self._parts.settings.follow_up_wait_s)
-        await self._follower.until_still(run_id, left)
-        return await self._viewer.view(run_id)
+        left = await self._waited_for(settling, wait_s)
+        return await self._at_rest(run_id, min(left or 0.0, AT_ONCE_S))
 
     async def pending(self, principal: Principal, run_id: str) -> str:
         """The one undecided proposal of a run, for whoever may see it.
@@ -296,9 +322,10 @@ class RunDoors:
         self._watch.progressed(run_id, done, total, message)
         self.news.changed(run_id)
 
-    async def let_go(self, row: CallRow) -> None:
-        """Something happened to a call, perhaps of a run: whoever drives that goes on with it."""
-        await self._settler.let_go(row)
+    def wake(self, row: CallRow) -> None:
+        """Something happened to a call: if it is a run's, whoever drives that is to look."""
+        if row.in_run:
+            self._driver.wake(row.run_id)
 
     async def _own(self, principal: Principal, run_id: str, *, or_person: bool = False) -> RunRow:
         found = await self._parts.ledger.reads.look(lambda: glance(run_id))

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ...ledger.bookkeeping import request_cancel
 from ...ledger.run_calls import rows_of
 from ...ledger.run_rows import WHOLE, post
-from ...ledger.runs import Woken, calls_of, claim_run, finish, note_steps, park, release_run
+from ...ledger.runs import Reopened, Woken, calls_of, claim_run, finish, note_steps, park, release_run
 from ...ledger.states import CallState
 from ..clock import MICROSECOND
 from . import rest
 from .arrivals import Arrivals
-from .board import CANCELLED, DEADLINE, Halt, Place
+from .board import CANCEL, OVERDUE, Place
 from .flights import Flights
-from .states import StepState
 
 if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
@@ -38,6 +37,7 @@ class Over(StrEnum):
     """How a wake of a run ended."""
 
     FINISHED = "finished"
+    REOPENED = "reopened"  # a call that had ended is open again: what is known of the run is out of date
     PARKED = "parked"
     LOST = "lost"  # another process drives it, or this one lost its lease
     RELEASED = "released"  # this process stops
@@ -70,11 +70,17 @@ class Drive:
         self._flights = Flights(tools.parts.clock, spawn)
         self._arrivals = Arrivals(tools, taken.board, taken.outputs, steps, self._flights, owner_id)
         self._releasing = False
+        self._over_at: int | None = None  # when the last step had ended
 
     def nudge(self) -> None:
         """Something about the run or one of its calls may have changed: its rows are looked at again."""
         self._arrivals.look = True
         self._flights.stir()
+
+    @property
+    def is_nudged(self) -> bool:
+        """True if that was said and not looked at yet."""
+        return self._arrivals.look
 
     def release(self) -> None:
         """Leave the run to others; what was sent is followed to its end."""
@@ -88,7 +94,7 @@ class Drive:
             LedgerError, DrivingError: it cannot be driven now; nothing of it is under way any more.
         """
         try:
-            await self._heed(self.board.run)
+            await self._resume()
             for place, row in self._taken.open_calls:
                 await self._arrivals.stands(place, row)
             for step in self._taken.expanding:
@@ -103,6 +109,13 @@ class Drive:
             self._flights.end()
         return over
 
+    async def _resume(self) -> None:
+        """What stood in the way of further steps when it was left stands in their way again."""
+        if self.board.scheduler.over:
+            self._over_at = self._taken.last_end
+        await self._heed(self.board.run)
+        self._arrivals.stay_halted(self._taken.halt)
+
     async def landed(self) -> None:
         """Nothing more is sent; come back when what was has its end."""
         self._tools.stepper.give_up(self.board.run.run_id)
@@ -115,9 +128,7 @@ class Drive:
         if self._releasing:
             return await self._leave()
         if self._flights.inbox:
-            self._changed(board.run.run_id)
-        while self._flights.inbox:
-            await arrivals.take(*self._flights.inbox.popleft())
+            await self._empty_inbox()
         if arrivals.look:
             await self._look_again()
         if board.back:
@@ -132,6 +143,13 @@ class Drive:
         self._launch()
         return None if self._moves() else await self._come_to_rest()
 
+    async def _empty_inbox(self) -> None:
+        self._changed(self.board.run.run_id)
+        while self._flights.inbox:
+            await self._arrivals.take(*self._flights.inbox.popleft())
+        if self.board.scheduler.over and self._over_at is None:
+            self._over_at = self._clock.now()
+
     def _is_busy(self) -> bool:
         board = self.board
         return bool(self._flights.inbox or self._arrivals.look or board.back or board.starting or board.notes)
@@ -139,8 +157,9 @@ class Drive:
     def _is_late(self) -> bool:
         """True once the run's deadline has passed and nobody has seen it yet."""
         run, halt = self.board.run, self.board.halt
-        seen = halt is not None and halt.reason in {CANCELLED, DEADLINE}
-        return run.deadline_at is not None and not seen and self._clock.now() >= run.deadline_at
+        seen = halt in {CANCEL, OVERDUE}
+        late = run.deadline_at is not None and self._clock.now() >= run.deadline_at
+        return late and not seen and not self.board.scheduler.over
 
     def _moves(self) -> bool:
         near = self._clock.now() + NEAR
@@ -196,20 +215,19 @@ class Drive:
         board = self.board
         board.run = run
         self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(run.scopes)))
-        stated = board.halt.reason if board.halt is not None else None
-        if board.scheduler.over:
-            return  # too late to stop what has ended
-        if run.cancel_requested_at is not None:
-            if stated != CANCELLED:
+        if run.cancel_requested_at is not None and self._in_time(run.cancel_requested_at):
+            if board.halt != CANCEL:
                 await self._stop_sent(run)
-                halt = Halt(StepState.CANCELLED, CANCELLED, "The run was cancelled before it was sent.")
-                self._arrivals.close(halt, reads=True)
-        elif run.deadline_at is not None and stated != DEADLINE:
+                self._arrivals.close(CANCEL, reads=True)
+        elif run.deadline_at is not None and board.halt != OVERDUE and self._in_time(run.deadline_at):
             if self._clock.now() >= run.deadline_at:
-                halt = Halt(StepState.NOT_RUN, DEADLINE, "The run's deadline passed before it was sent.")
-                self._arrivals.close(halt)
+                self._arrivals.close(OVERDUE)
             else:
                 self._flights.at(None, run.deadline_at, self.nudge)
+
+    def _in_time(self, at: int) -> bool:
+        """True unless every step had ended before that: it is too late to stop what has ended."""
+        return self._over_at is None or at <= self._over_at
 
     async def _stop_sent(self, run: RunRow) -> None:
         """Every call that was sent is told: its tool asks before it acts."""
@@ -240,9 +258,11 @@ class Drive:
             await self._wake_if_settled(why.waits_for)
         return over
 
-    def _unless_woken(self, done: RunRow | Woken | None, over: Over) -> Over | None:
+    def _unless_woken(self, done: RunRow | Woken | Reopened | None, over: Over) -> Over | None:
         if done is None:
             return Over.LOST
+        if isinstance(done, Reopened):
+            return Over.REOPENED
         if isinstance(done, Woken):
             self._arrivals.look = True
             return None

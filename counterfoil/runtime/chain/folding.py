@@ -5,6 +5,7 @@ Pure. A step has no state of its own where its call has one; only what no call s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -56,6 +57,11 @@ def has_effect(row: CallRow) -> bool:
 def has_output(row: CallRow) -> bool:
     """True if what the call gave may be handed to later steps; an output that broke its promise may not."""
     return row.state == CallState.SETTLED and row.outcome in _HAPPENED and row.code != ErrorCode.OUTPUT_INVALID.value
+
+
+def is_over_its_budget(code: str | None, details: str | None) -> bool:
+    """True for what was refused because its run has used up a budget of its own; `details` is JSON."""
+    return code == ErrorCode.BUDGET_EXHAUSTED.value and json.loads(details or "{}").get("scope") == "run"
 
 
 def fold_items(states: Sequence[StepState]) -> StepState:
@@ -127,7 +133,7 @@ def verdict(states: Mapping[str, StepState], ending: Ending, codes: Mapping[str,
         message = "Its deadline passed before every step had ended; no step was started after it."
         return Verdict(RunStatus.FAILED, "deadline_exceeded", ErrorCode.DEADLINE_EXCEEDED.value, message)
     if fatal:
-        first = fatal[0]
+        first = min(fatal, key=lambda step: states[step] is StepState.CANCELLED)  # what was withdrawn is no cause
         more = f" {len(fatal)} steps failed in all." if len(fatal) > 1 else ""
         return Verdict(
             RunStatus.FAILED,

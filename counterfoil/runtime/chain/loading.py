@@ -6,16 +6,14 @@ Living through a run and loading it give the same board; what is stored decides,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...ledger.plans import get_plan
 from ...ledger.run_rows import WHOLE
 from ...ledger.runs import calls_of, steps_of
-from ..plan.stored import from_stored
-from .board import Board, Items, Place
-from .folding import fold_items, has_effect, state_of
+from .board import CANCEL, OVERDUE, SPENT, Board, Items, Place
+from .folding import fold_items, has_effect, is_over_its_budget, state_of
 from .outputs import Outputs
 from .scheduler import End
 from .states import ENDED, StepState
@@ -26,7 +24,9 @@ if TYPE_CHECKING:
     from ...registry.vocabulary import JsonObject
     from ..parts import Parts
     from ..plan.model import Plan, Step
+    from .board import Halt
     from .outputs import Read
+    from .plans import Plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,16 @@ class PlanMissingError(Exception):
     """A run whose plan is not in the ledger: it cannot be driven."""
 
 
-async def load_plan(parts: Parts, run: RunRow) -> Planned:
+async def load_plan(parts: Parts, plans: Plans, run: RunRow) -> Planned:
     """The plan and the effective input of a run.
 
     Raises:
         PlanMissingError, LedgerError: they cannot be read.
     """
-    found = await parts.ledger.reads.look(lambda: get_plan(run.plan_id))
+    found = await plans.find(run.plan_id)
     if found is None:
         raise PlanMissingError(f"{run.run_id} names {run.plan_id}, which is not in this ledger")
-    plan = from_stored(json.loads(await parts.ledger.open_payload(found.payload)))
-    return Planned(plan, json.loads(await parts.ledger.open_payload(run.input_payload)))
+    return Planned(found.plan, json.loads(await parts.ledger.open_payload(run.input_payload)))
 
 
 async def load_calls(parts: Parts, run: RunRow, planned: Planned) -> Stored:
@@ -86,12 +85,16 @@ class TakenUp:
     """The board of a stored run.
 
     `open_calls` are its calls that have not ended, `expanding` the `for_each` steps of which some items have not begun.
+    `last_end` is when the last of its ends came, in microseconds; `halt` is why a driver before this one started
+    nothing more, as far as its places say it.
     """
 
     board: Board
     outputs: Outputs
     open_calls: list[tuple[Place, CallRow]]
     expanding: list[int]
+    last_end: int
+    halt: Halt | None
 
 
 def board_of(
@@ -116,7 +119,19 @@ def board_of(
     ended = {end.step for _, end in ends}
     board.begin(begun, [_caused(end, notes, index) for _, end in ends])
     open_calls = [(place, row) for place, row in rows.items() if place.step not in ended and state_of(row) not in ENDED]
-    return TakenUp(board, outputs, open_calls, [step for step, items in board.items.items() if items.unstarted])
+    expanding = [step for step, items in board.items.items() if items.unstarted]
+    last_end = max((found[0][0] for found in ends), default=0)
+    return TakenUp(board, outputs, open_calls, expanding, last_end, _halt(rows.values(), notes.values()))
+
+
+def _halt(rows: Collection[CallRow], notes: Collection[StepRow]) -> Halt | None:
+    said = {note.message for note in notes} | {row.cancel_reason for row in rows}
+    if CANCEL.message in said:
+        return CANCEL
+    told = [(row.code, row.details) for row in rows] + [(note.code, note.details) for note in notes]
+    if any(is_over_its_budget(code, details) for code, details in told):
+        return SPENT
+    return OVERDUE if OVERDUE.message in said else None
 
 
 def _item(row: CallRow) -> int:

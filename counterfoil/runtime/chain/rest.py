@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ...ledger.runs import Finished, Parked
 from ...registry.vocabulary import ErrorCode
 from ..plan.model import OnPlanFailure, OnStepFailure
-from .board import BUDGET, CANCELLED, DEADLINE
+from .board import CANCEL, OVERDUE, SPENT
 from .folding import Ending, state_of, verdict, waits_for
 from .states import RunStatus, StepState
 
@@ -25,12 +25,11 @@ WATCH_US: Final = 30_000_000
 
 def finished(board: Board) -> Finished:
     """The end of a run all of whose steps have ended."""
-    halted = board.halt.reason if board.halt is not None else None
     continued = frozenset(step.id for step in board.plan.steps if step.on_failure is OnStepFailure.CONTINUE)
     ending = Ending(
-        cancelled=halted == CANCELLED,
-        deadline_passed=halted == DEADLINE,
-        over_budget=halted == BUDGET,
+        cancelled=board.halt == CANCEL,
+        deadline_passed=board.halt == OVERDUE,
+        over_budget=board.halt == SPENT,
         continued=continued,
     )
     found = verdict(board.states(), ending, board.codes)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...ledger.errors import LedgerError
 from ...ledger.run_reading import snapshot
-from ...ledger.runs import hand_over
-from ...ledger.states import UNRESOLVED, CallState
+from ...ledger.states import UNRESOLVED
 from ..refusal import RefusedError
 
 if TYPE_CHECKING:
@@ -50,17 +49,8 @@ class Settler:
         await asyncio.gather(*(one(row) for row in rows))
         self._driver.wake(run_id)
 
-    async def let_go(self, row: CallRow) -> None:
-        """Whoever drives the run of a call that was followed up goes on with it."""
-        if not row.in_run:
-            return
-        owner_id, at = self._parts.ledger.owner_id, self._parts.clock.now()
-        if row.state == CallState.QUEUED and row.owner_id == owner_id:
-            await self._parts.ledger.record(lambda: hand_over(row.call_id, owner_id, at))
-        self._driver.wake(row.run_id)
-
     async def _follow(self, row: CallRow) -> None:
         try:
-            await self.let_go(await self._reconciler.follow(row, repeatable_here=True))
+            await self._reconciler.follow(row, repeatable_here=True)
         except (RefusedError, LedgerError):
             return  # it moved meanwhile, or cannot be asked about now: its view says how it stands

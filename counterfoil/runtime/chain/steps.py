@@ -14,10 +14,11 @@ from ...ledger.recovering import adopt, take_over
 from ...ledger.rows import CallRow
 from ...ledger.run_calls import claim_step
 from ...ledger.states import CallState
+from ...registry.predicates import kind_of
 from ...registry.request import CallRequest
 from ...registry.vocabulary import JsonValue, RecoveryClass, Route
 from ..case import Within
-from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, ask_when, resolve
+from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, as_text, ask_when, kind_word, resolve
 from ..refusal import RefusedError
 from ..stepping import Ended
 from .board import Place
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from ...registry.vocabulary import JsonObject
     from ..parts import Parts
     from ..plan.model import Step
+    from ..plan.values import Scope
     from ..reconciling import Reconciler
     from ..stepping import StepEnd, Stepper
     from .outputs import Outputs
+    from .plans import Plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Tools:
     parts: Parts
     stepper: Stepper
     reconciler: Reconciler
+    plans: Plans
 
 
 class Steps:
@@ -153,21 +157,19 @@ class Steps:
 
     async def _call(self, step: Step, place: Place, item: JsonValue | Unset) -> StepEnd:
         scope = self._outputs.scope(self._input, self._run_id, item)
-        if_version = None if step.if_version is None else resolve(step.if_version, scope, "if_version")
         request = CallRequest(
             principal=self.principal,
             tool=step.tool,
             arguments=resolve(step.args, scope, "args"),
             version=step.version,
-            if_version=if_version if if_version is None or isinstance(if_version, str) else str(if_version),
+            if_version=_condition(step, scope),
             route=Route.STEP,
         )
         return await self._tools.stepper.start(request, self._within(step, place))
 
     def _items(self, found: JsonValue) -> Expanded | Unresolvable:
         if not isinstance(found, list):
-            kind = "null" if found is None else type(found).__name__
-            return Unresolvable(f"for_each: expected a list, got {kind}")
+            return Unresolvable(f"for_each: expected a list, got {kind_word(found)}")
         if len(found) > self._most_items:
             return Unresolvable(f"for_each: {len(found)} items; a step takes at most {self._most_items}")
         return Expanded(found)
@@ -186,3 +188,18 @@ class Steps:
             least_s=None if retry is None else retry.least_s,
             budget=self._budget,
         )
+
+
+def _condition(step: Step, scope: Scope) -> str | None:
+    """The version that a call is made conditional on: never none where the plan states one.
+
+    Raises:
+        MissingPathError: it comes to something that is no version.
+    """
+    if step.if_version is None:
+        return None
+    found = resolve(step.if_version, scope, "if_version")
+    if isinstance(found, str) or (isinstance(found, int | float) and not isinstance(found, bool)):
+        return as_text(found)
+    got = "null" if found is None else f"a {kind_of(found)}"
+    raise MissingPathError("if_version", step.if_version, f"expected a version, a string or a number, got {got}")

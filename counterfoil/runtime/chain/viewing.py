@@ -1,19 +1,16 @@
-"""From a stored run to its view: plan, rows and outputs are read here. Outputs are cut to what a caller is shown.
+"""From a stored run to its view: rows and outputs are read here. Outputs are cut to what a caller is shown.
 
-A plan never changes, so it is read once. A view is of one moment, whoever drives the run meanwhile.
+A view is of one moment, whoever drives the run meanwhile.
 """
 
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...ledger.errors import DamagedChainError
-from ...ledger.plans import get_plan
 from ...ledger.run_reading import snapshot
-from ..plan.stored import from_stored
 from ..views import Truncated
 from .folding import has_output
 from .shown import show_steps
@@ -25,10 +22,9 @@ if TYPE_CHECKING:
     from ...ledger.run_reading import OutputRow, Snapshot
     from ...registry.vocabulary import JsonObject, JsonValue, RecoveryClass
     from ..parts import Parts
-    from ..plan.model import Plan
+    from .plans import Plans
     from .shown import StepShown
 
-PLANS_KEPT: Final = 8
 PREVIEWED: Final = 20
 """How many of the outputs that are not shown whole are shown by their beginning; of the others only the size."""
 PREVIEW_CHARACTERS: Final = 500
@@ -37,9 +33,9 @@ PREVIEW_CHARACTERS: Final = 500
 class RunViewer:
     """Makes views of runs. Whether somebody may see one is not decided here."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, plans: Plans) -> None:
         self._parts = parts
-        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._plans = plans
 
     async def view(self, run_id: str, *, effects: bool = False, outputs: bool = True) -> RunView:
         """How a run stands; with `effects` those that stand, without `outputs` only what became of its steps.
@@ -48,36 +44,18 @@ class RunViewer:
             DamagedChainError: its record is damaged: nothing is said about it.
             LedgerError: it cannot be read now.
         """
-        await self._parts.ledger.require_sound_chain(run_id)
         found = await self._parts.ledger.reads.look(lambda: snapshot(run_id, outputs=outputs))
         if found is None:
             raise DamagedChainError(run_id, 0, "the run's row is missing")
-        plan = await self.plan_of(found.run.plan_id)
+        stored = await self._plans.find(found.run.plan_id)
+        if stored is None:
+            raise DamagedChainError(found.run.plan_id, 0, "the plan's row is missing")
+        plan = stored.plan
         steps = show_steps(plan, found)
         shown = await self._outputs(found, steps) if outputs else None
         told = Told(self._parts.clock.now(), self._parts.budgets.run, self._recovery)
         view = RunView(body_of(plan, found, steps, shown, told))
         return with_more(view, {"effects": effects_of(found)}) if effects else view
-
-    async def plan_of(self, plan_id: str) -> Plan:
-        """A plan as it was accepted.
-
-        Raises:
-            DamagedChainError: there is a run of it, and the plan itself is missing.
-            LedgerError: it cannot be read now.
-        """
-        kept = self._plans.get(plan_id)
-        if kept is None:
-            ledger = self._parts.ledger
-            row = await ledger.reads.look(lambda: get_plan(plan_id))
-            if row is None:
-                raise DamagedChainError(plan_id, 0, "the plan's row is missing")
-            kept = from_stored(json.loads(await ledger.open_payload(row.payload)))
-            self._plans[plan_id] = kept
-            if len(self._plans) > PLANS_KEPT:
-                self._plans.popitem(last=False)
-        self._plans.move_to_end(plan_id)
-        return kept
 
     def _recovery(self, row: CallRow) -> RecoveryClass | None:
         entry = self._parts.catalogue.get(row.tool, row.version)

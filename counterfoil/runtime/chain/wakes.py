@@ -23,15 +23,16 @@ from ..clock import MICROSECOND
 from ..plan.spending import limits_of
 from ..tasks import log_fault
 from .driver import Drive, Over
-from .loading import board_of, load_calls, load_plan, read_steps
+from .loading import Stored, board_of, load_calls, load_plan, read_steps
 from .states import ENDED, RunStatus
 from .steps import Steps
 
 if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
     from ...ledger.runs import Claimed
+    from ...ledger.sql import Fact
     from ..plan.model import Step
-    from .loading import Planned, Stored, TakenUp
+    from .loading import Planned, TakenUp
     from .states import StepState
     from .steps import Tools
 
@@ -49,6 +50,10 @@ class RunDriver(Protocol):
         """Look at this run soon."""
         ...
 
+    def begin(self, run: RunRow, planned: Planned) -> None:
+        """Drive a run that was made just now, for this process: nothing else is known of it yet."""
+        ...
+
     async def sweep(self) -> None:
         """Look for runs that somebody else left a wake for, that are due, or whose driver is gone."""
         ...
@@ -62,6 +67,10 @@ def _nobody(run_id: str) -> None:
     del run_id
 
 
+def _no_rest(run_id: str, finished: RunRow | None) -> None:
+    del run_id, finished
+
+
 def _no_step(done: int, step: Step, state: StepState) -> None:
     del done, step, state
 
@@ -72,9 +81,13 @@ def _no_one(run_id: str, done: int, total: int, message: str) -> None:
 
 @dataclass(slots=True)
 class Hooks:
-    """Who is told: `changed` of everything recorded about a run here, `progress` of each step that ends."""
+    """Who is told: `changed` of everything recorded about a run here, `progress` of each step that ends.
+
+    `rested` of a run that is not driven here any more, with its row where it has ended here.
+    """
 
     changed: Callable[[str], None] = _nobody
+    rested: Callable[[str, RunRow | None], None] = _no_rest
     progress: Callable[[str, int, int, str], None] = _no_one
 
 
@@ -109,9 +122,18 @@ class InProcess:
             self._driven[run_id] = _Driven()
             self._spawn(self._look_after(run_id))
             return
-        driven.again = True
-        if driven.drive is not None:
+        if driven.drive is None:
+            driven.again = True
+        else:
             driven.drive.nudge()
+
+    def begin(self, run: RunRow, planned: Planned) -> None:
+        """Drive a run that was made just now, for this process: nothing else is known of it yet."""
+        if self._closing or run.owner_id != self._parts.ledger.owner_id:
+            self.wake(run.run_id)
+            return
+        self._driven[run.run_id] = _Driven()
+        self._spawn(self._look_after(run.run_id, (run, planned)))
 
     async def sweep(self) -> None:
         """Wake every run that is left to whoever finds it, as far as this process has the tools that it still needs."""
@@ -122,14 +144,24 @@ class InProcess:
             found |= dict.fromkeys(wake.run_id for wake in page)
             after = page[-1].n
             page = await ledger.record(lambda after=after: list_wakes(owner_id, after))  # type: ignore[misc]  # bound in its turn
-        found |= dict.fromkeys(await ledger.record(lambda: list_due_runs(at)))
-        found |= dict.fromkeys(await ledger.record(list_orphan_runs))
+        found |= dict.fromkeys(await self._every(lambda after: list_due_runs(at, after)))
+        found |= dict.fromkeys(await self._every(list_orphan_runs))
         found |= dict.fromkeys(await self._stranded())
         for run_id in found:
             self.wake(run_id)
         for driven in self._driven.values():
             if driven.drive is not None and driven.drive.board.elsewhere:
                 driven.drive.nudge()  # those who follow its calls elsewhere may be gone
+
+    async def _every(self, list_page: Callable[[str], Fact[list[str]]]) -> list[str]:
+        """All pages: runs that nobody here can drive must not keep others from being seen."""
+        found: list[str] = []
+        page = await self._parts.ledger.record(lambda: list_page(""))
+        while page:
+            found += page
+            after = page[-1]
+            page = await self._parts.ledger.record(lambda after=after: list_page(after))  # type: ignore[misc]  # bound in its turn
+        return found
 
     async def _stranded(self) -> list[str]:
         """Runs that wait for a step whose process is gone, where not only a person can tell what became of it."""
@@ -144,6 +176,10 @@ class InProcess:
             page = await self._parts.ledger.record(lambda after=after: list_stranded(after))  # type: ignore[misc]  # bound in its turn
         return found
 
+    def is_driven(self, run_id: str) -> bool:
+        """True while a task of this process looks after a run."""
+        return run_id in self._driven
+
     def stop(self) -> None:
         """Leave every run to others; each is released at its driver's next look."""
         self._closing = True
@@ -151,51 +187,71 @@ class InProcess:
             if driven.drive is not None:
                 driven.drive.release()
 
-    async def _look_after(self, run_id: str) -> None:
+    async def _look_after(self, run_id: str, made: tuple[RunRow, Planned] | None = None) -> None:
+        """Until it has ended or rests; `made` is one that was made just now, of which nothing need be read."""
         driven = self._driven[run_id]
         try:
+            if made is not None:
+                driven.drive = self._to_drive(made[0], Stored(made[1].plan, made[1].given_input, [], []))
+                if driven.again:
+                    driven.drive.nudge()
             while True:
-                driven.again, driven.drive = False, None
-                over = await self._drive(run_id, driven)
+                driven.again = False
+                driven.drive = driven.drive or await self._take_up(run_id)
+                over = None if driven.drive is None else await self._drive(driven, driven.drive)
                 self._faults.pop(run_id, None)
-                if self._closing or over in {None, Over.FINISHED} or not driven.again:
+                if driven.drive is None or over is Over.FINISHED or self._closing:
                     return
+                if not (driven.again or driven.drive.is_nudged):
+                    return
+                driven.drive = None
         except DamagedChainError as error:
             self._unsound.add(run_id)
             log.error("the record of a run is damaged, so it is not driven any more: %s", error)  # noqa: TRY400 (the place in our code says nothing)
         except Exception as error:  # noqa: BLE001 (a fault of ours, or of the ledger: the run must not stay `running`)
             await self._put_off(run_id, error)
         finally:
-            self._driven.pop(run_id, None)
+            del self._driven[run_id]
+            run = None if driven.drive is None else driven.drive.board.run
+            self.hooks.rested(run_id, None if run is None or run.finished_at is None else run)
 
-    async def _drive(self, run_id: str, driven: _Driven) -> Over | None:
-        """One wake; None if the run is not to be driven here."""
+    async def _drive(self, driven: _Driven, drive: Drive) -> Over:
+        if self._closing:
+            drive.release()
+        over = await drive.drive()
+        if over is Over.REOPENED:
+            driven.again = True
+        if over is Over.LOST and drive.board.run.owner_id != self._parts.ledger.owner_id:
+            await drive.landed()
+            driven.again = True  # this process has lost its lease, and works under another name now
+        return over
+
+    async def _take_up(self, run_id: str) -> Drive | None:
+        """Claim a run and load it; None if it is not to be driven here."""
         parts, ledger = self._parts, self._parts.ledger
         owner_id, at = ledger.owner_id, parts.clock.now()
         await ledger.require_sound_chain(run_id)
         run = await ledger.record(lambda: get_run(run_id))
         if run is not None and self._is_foreign(run):
             return None
-        planned = await load_plan(parts, run) if run is not None and run.finished_at is None else None
-        if run is not None and planned is not None and not await self._serves(run, planned):
-            return None
+        planned = None
+        if run is not None and run.finished_at is None:
+            planned = await load_plan(parts, self._tools.plans, run)
+            if not await self._serves(run, planned):
+                return None
         claimed: Claimed | None = await ledger.record(lambda: claim_run(run_id, owner_id, at))
         if claimed is None or planned is None:
             return None
-        self.hooks.changed(run_id)
-        run = claimed.run
-        stored = await load_calls(parts, run, planned)
-        tell = self._tell(run_id, len(stored.plan.steps))
-        taken = board_of(run, stored, read_steps(parts, stored.plan), self._tools.stepper.output, tell)
+        return self._to_drive(claimed.run, await load_calls(parts, claimed.run, planned))
+
+    def _to_drive(self, run: RunRow, stored: Stored) -> Drive:
+        """A run that this process has claimed, as it stands."""
+        self.hooks.changed(run.run_id)
+        tell = self._tell(run.run_id, len(stored.plan.steps))
+        taken = board_of(run, stored, read_steps(self._parts, stored.plan), self._tools.stepper.output, tell)
+        owner_id = run.owner_id or ""
         steps = self._steps(run, stored, taken)
-        drive = driven.drive = Drive(self._tools, taken, steps, owner_id, self._spawn, self.hooks.changed)
-        if self._closing:
-            drive.release()
-        over = await drive.drive()
-        if over is Over.LOST and ledger.owner_id != owner_id:
-            await drive.landed()
-            driven.again = True  # this process has lost its lease, and works under another name now
-        return over
+        return Drive(self._tools, taken, steps, owner_id, self._spawn, self.hooks.changed)
 
     def _steps(self, run: RunRow, stored: Stored, taken: TakenUp) -> Steps:
         settings, plan = self._parts.settings, stored.plan

@@ -1,4 +1,4 @@
-"""Waiting for a run that somebody drives: this process, which tells of each change, or another one, which is polled."""
+"""Waiting for a run that somebody drives: this process, which tells what it did, or another one, which is polled."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..clock import micros
 from .states import RunStatus
 
 if TYPE_CHECKING:
+    from ...ledger.run_rows import RunRow
     from ...registry.adapter import ProgressSink
     from ..parts import Parts
 
@@ -21,18 +22,31 @@ Told: TypeAlias = tuple[int, int, str]
 
 
 class Seat:
-    """Where one request waits for one run. `progress` is the last that was told."""
+    """Where one request waits for one run: for each change of it or, without `each`, until it is not driven here.
 
-    def __init__(self) -> None:
+    `progress` is the last that was told, where somebody `hears` it; `finished` its row, once it has ended here.
+    """
+
+    def __init__(self, *, each: bool, hears: bool) -> None:
+        self.each = each
+        self.hears = hears
         self.changed = False
+        self.finished: RunRow | None = None
         self.progress: Told | None = None
         self._stirred = asyncio.Event()
 
-    def stir(self) -> None:
-        """Something has changed."""
+    def change(self, finished: RunRow | None = None) -> None:
+        """The run is to be looked at, or has ended like this."""
+        self.changed = True
+        self.finished = finished
         self._stirred.set()
 
-    async def turn(self, seconds: float) -> bool:
+    def tell(self, progress: Told) -> None:
+        """A step has ended."""
+        self.progress = progress
+        self._stirred.set()
+
+    async def turn(self, seconds: float | None) -> bool:
         """Wait for something to tell or to look at; True if the run is to be looked at: it changed, or time passed."""
         try:
             async with asyncio.timeout(seconds):
@@ -53,19 +67,24 @@ class Watch:
     def changed(self, run_id: str) -> None:
         """Something about a run was recorded."""
         for seat in self._seats.get(run_id, ()):
-            seat.changed = True
-            seat.stir()
+            if seat.each:
+                seat.change()
+
+    def rested(self, run_id: str, finished: RunRow | None) -> None:
+        """A run is not driven here any more; `finished` is its row where it has ended here."""
+        for seat in self._seats.get(run_id, ()):
+            seat.change(finished)
 
     def progressed(self, run_id: str, done: int, total: int, message: str) -> None:
         """A step of a run has ended."""
         for seat in self._seats.get(run_id, ()):
-            seat.progress = (done, total, message)
-            seat.stir()
+            if seat.hears:
+                seat.tell((done, total, message))
 
     @contextmanager
-    def seat(self, run_id: str) -> Generator[Seat]:
+    def seat(self, run_id: str, *, each: bool, hears: bool) -> Generator[Seat]:
         """A place to wait, for as long as the block runs."""
-        seat = Seat()
+        seat = Seat(each=each, hears=hears)
         self._seats.setdefault(run_id, set()).add(seat)
         try:
             yield seat
@@ -77,11 +96,12 @@ class Watch:
 
 
 class RunFollower:
-    """Follows runs for as long as somebody waits; nothing is changed by it."""
+    """Follows runs for as long as somebody waits; nothing is changed by it. `is_driven` says what is driven here."""
 
-    def __init__(self, parts: Parts, watch: Watch) -> None:
+    def __init__(self, parts: Parts, watch: Watch, is_driven: Callable[[str], bool]) -> None:
         self._parts = parts
         self._watch = watch
+        self._is_driven = is_driven
 
     async def until_still(
         self, run_id: str, wait_s: float | None, progress: ProgressSink | None = None, known: Glance | None = None
@@ -91,14 +111,17 @@ class RunFollower:
         None if there is no such run.
         """
         until = None if wait_s is None else self._parts.clock.now() + micros(wait_s)
-        return await self._until(run_id, wait_s, lambda found: not moves(found, until), progress, known)
+        with self._watch.seat(run_id, each=False, hears=progress is not None) as seat:
+            return await self._until(seat, run_id, wait_s, lambda found: not moves(found, until), progress, known)
 
     async def until_after(self, run_id: str, seq: int, wait_s: float) -> Glance | None:
         """The run once its chain goes beyond `seq` or it has ended, or as it is after the wait."""
-        return await self._until(run_id, wait_s, lambda found: found.run.seq > seq or is_finished(found))
+        with self._watch.seat(run_id, each=True, hears=False) as seat:
+            return await self._until(seat, run_id, wait_s, lambda found: found.run.seq > seq or is_finished(found))
 
     async def _until(
         self,
+        seat: Seat,
         run_id: str,
         wait_s: float | None,
         enough: Callable[[Glance], bool],
@@ -107,20 +130,19 @@ class RunFollower:
     ) -> Glance | None:
         clock = self._parts.clock
         ends = None if wait_s is None else clock.monotonic() + wait_s
-        with self._watch.seat(run_id) as seat:
-            teller = _Teller(seat, progress)
-            found = known or await self._look(run_id)
-            looks_at = clock.monotonic() + POLL_S
-            while found is not None and not enough(found):
-                left = POLL_S if ends is None else ends - clock.monotonic()
-                if left <= 0:
-                    break
-                changed = await seat.turn(max(0.0, min(POLL_S, left, looks_at - clock.monotonic())))
-                await teller.tell()
-                if changed or clock.monotonic() >= looks_at:
-                    found, looks_at = await self._look(run_id), clock.monotonic() + POLL_S
+        teller = _Teller(seat, progress)
+        found = known or await self._look(run_id)
+        while found is not None and not enough(found):
+            left = None if ends is None else ends - clock.monotonic()
+            if left is not None and left <= 0:
+                break
+            told = not seat.each and self._is_driven(run_id)  # nothing that matters here happens unheard
+            changed = await seat.turn(left if told else min(POLL_S, left or POLL_S))
             await teller.tell()
-            return found
+            if changed:
+                found = Glance(seat.finished, woken=False) if seat.finished else await self._look(run_id)
+        await teller.tell()
+        return found
 
     async def _look(self, run_id: str) -> Glance | None:
         return await self._parts.ledger.reads.look(lambda: glance(run_id))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from ...registry.nearest import hint
+from ...registry.nearest import hint, some
 from ...registry.predicates import Kind
 from ...registry.refs import known_fields
 from ...registry.vocabulary import JsonObject, JsonValue
@@ -116,6 +116,11 @@ class Sources:
         found = Partial()
         found.value = self._fill(template, (), item, found)
         return found
+
+    def affords(self, template: JsonValue) -> bool:
+        """Whether the values that are known in a template are few enough to be looked at in this check."""
+        self.filled(template, None)
+        return self._spent <= MOST_KNOWN
 
     def _fill(self, template: JsonValue, path: Path, item: Item | None, into: Partial) -> JsonValue:
         if isinstance(template, dict):
@@ -241,7 +246,7 @@ def _nothing(reference: Reference, what: str, reached: int, holder: Shape | Json
     if isinstance(part, int):
         return f"{reference.text} leads to nothing: {what} has no place [{part}] in {where}{kind}"
     shown = part[:80]
-    advice = hint(shown, names) or (f"; it has {', '.join(names[:8])}" if names else kind)
+    advice = hint(shown, some(shown, names)) or (f"; it has {', '.join(names[:8])}" if names else kind)
     return f"{reference.text} leads to nothing: {what} has no {shown!r} in {where}{advice}"
 
 

@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...registry.nearest import hint
+from ...registry.nearest import hint, some
 from .drafts import Draft
 from .graph import cycles
 from .problems import Code
 
-MOST_COMPARED: Final = 500
-"""Names that an unknown one is compared with."""
 MOST_NAMED: Final = 12
 """Steps of a cycle that a message names."""
 
@@ -85,7 +83,7 @@ def _waits_for(draft: Draft, names: dict[str, int]) -> Iterator[int]:
 
 
 def _tell_unknown(draft: Draft, field: str, name: str, names: Iterable[str]) -> None:
-    near = "" if draft.spot.problems.full else hint(name[:80], list(names)[:MOST_COMPARED])
+    near = "" if draft.spot.problems.full else hint(name[:80], some(name[:80], names))
     draft.spot.add(field, Code.UNKNOWN_STEP, f"{field}: there is no step {name[:80]!r}{near}")
 
 

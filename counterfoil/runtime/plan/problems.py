@@ -14,6 +14,8 @@ from ...registry.vocabulary import JsonObject
 
 MOST: Final = 100
 """Problems that are told of one plan."""
+MOST_TOLD: Final = 3 * MOST
+"""Problems that are looked at for being told; many of them can be the same in words."""
 LONGEST: Final = 500
 """Characters of one message; of a field's path, a quarter of them."""
 
@@ -65,20 +67,23 @@ class Problems:
 
     def __init__(self) -> None:
         self.count = 0
+        self._came = 0
         self._found: dict[PlanProblem, int] = {}
 
     @property
     def full(self) -> bool:
         """True if one more is only counted, so that its hint need not be looked for."""
-        return len(self._found) >= MOST
+        return len(self._found) >= MOST or self._came >= MOST_TOLD
 
     def add(self, step: str | None, field: str, code: Code, message: str, at: int = -1) -> None:
         """Note one problem of the step at index `at`; -1 stands for the plan."""
         problem = PlanProblem(step, _cut(field, LONGEST // 4), code.value, _cut(message, LONGEST))
+        full = self.full
+        self._came += 1
         if problem in self._found:
             return
         self.count += 1
-        if not self.full:
+        if not full:
             self._found[problem] = at
 
     def raise_any(self) -> None:

@@ -31,6 +31,8 @@ BUDGETED: Final = tuple(kind for kind in Kind if kind is not Kind.SUM)
 LONGEST_TIME_S: Final = 315_360_000
 """Ten years; longer ones are mistakes."""
 MOST_ATTEMPTS: Final = 1_000
+MOST_PATTERNS: Final = 200
+LONGEST_PATTERN: Final = 64
 _MOVED: Final = {
     "arguments": "write 'args'",
     "name": "a step names its tool in 'tool'",
@@ -85,15 +87,32 @@ def _allow(fields: Fields) -> JsonObject | None:
     inner.only(("tools", "effects", "max_cost"))
     found: JsonObject = {}
     if table.get("tools") is not None:
-        found["tools"] = list(inner.names("tools", "the name of a tool, or a pattern such as 'orders_*'"))
+        found["tools"] = list(_patterns(inner))
     if table.get("effects") is not None:
         effects = inner.names("effects", "'read', 'write' or 'destructive'")
         for effect in effects:
             if effect not in list(Effect):
                 fields.spot.invalid("allow.effects", "'read', 'write' or 'destructive'", effect)
-        found["effects"] = list(effects)
+        found["effects"] = [effect for effect in effects if effect in list(Effect)]
     cost = inner.number("max_cost", MOST // MILLIONTHS)
     return found | ({} if cost is None else {"max_cost": cost})
+
+
+def _patterns(fields: Fields) -> Iterator[str]:
+    """They are compared with every tool of the plan, so there are not too many, and none is longer than a name."""
+    patterns = fields.names("tools", "the name of a tool, or a pattern such as 'orders_*'")
+    if len(patterns) > MOST_PATTERNS:
+        told = f"allow.tools: at most {MOST_PATTERNS} names and patterns, these are {len(patterns):,}"
+        fields.spot.add("allow.tools", Code.TOO_LARGE, told)
+        return
+    for pattern in patterns:
+        if len(pattern) > LONGEST_PATTERN:
+            told = (
+                f"allow.tools: a name or a pattern has at most {LONGEST_PATTERN} characters, one has {len(pattern):,}"
+            )
+            fields.spot.add("allow.tools", Code.INVALID_ARGUMENTS, told)
+        else:
+            yield pattern
 
 
 def _steps(fields: Fields, most: int) -> Iterator[Draft]:

@@ -5,6 +5,7 @@ Names and edges are known by now. What is found of a step is the same wherever i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -28,6 +29,8 @@ from .uses import follow
 
 MOST_ITEMS: Final = 2_000
 """Known items of all `for_each` together that are looked at one by one; beyond them any item stands for each."""
+MOST_CHARACTERS: Final = 2_000_000
+"""Characters of the arguments of all of those items together; beyond them too."""
 _ANY_VERSION: Final = "1"
 """Stands for an `if_version` that is not known yet."""
 
@@ -44,6 +47,7 @@ class Stepwise:
     arguing: Arguing
     undoing: Undoing
     items_left: int = MOST_ITEMS
+    characters_left: int = MOST_CHARACTERS
 
     def check(self, draft: Draft, entry: Entry | None) -> Facts | None:
         """Tell what is wrong with a step; None where its tool is not known."""
@@ -81,10 +85,12 @@ class Stepwise:
 
     def _items(self, draft: Draft, found: Repeats) -> Iterator[tuple[Item | None, Spot]]:
         count = len(found.values)
-        if not count or count > self.items_left:
+        work = _characters(draft, found)
+        if not count or count > self.items_left or work > self.characters_left:
             yield found.any_item, draft.spot
             return
         self.items_left -= count
+        self.characters_left -= work
         for index, item in enumerate(found.items()):
             yield item, replace(draft.spot, note=f" (item {index})")
 
@@ -123,3 +129,11 @@ class Stepwise:
             told = f"if_version: expected a string, and {hole.text} is {spoken_kinds(hole.shape)}"
             spot.add("if_version", Code.BAD_REFERENCE, told)
         return _ANY_VERSION
+
+
+def _characters(draft: Draft, found: Repeats) -> int:
+    """How much there is to read if each known item is put into the step's arguments."""
+    if not found.values:
+        return 0
+    uses = sum(use.reference.root == "item" for use in draft.uses)
+    return len(found.values) * len(json.dumps(draft.args)) + uses * len(json.dumps(found.values))

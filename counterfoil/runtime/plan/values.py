@@ -16,10 +16,21 @@ from ...registry.predicates import kind_of, same
 from ...registry.vocabulary import JsonObject, JsonValue
 from .references import UNSET, Reference, Unset, parse, spelled, whole
 
-__all__ = ["ORDERS", "UNSET", "MissingPathError", "NotBooleanError", "Scope", "Unset", "ask_when", "needed", "resolve"]
+__all__ = [
+    "ORDERS",
+    "UNSET",
+    "MissingPathError",
+    "NotBooleanError",
+    "Scope",
+    "Unset",
+    "ask_when",
+    "kind_word",
+    "needed",
+    "resolve",
+]
 
 LONGEST_TEXT: Final = 16 * 1024 * 1024
-"""Characters of one text with its values in it."""
+"""Characters of all texts of one scope with their values in them."""
 ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
     "gt": lambda left, right: left > right,
     "ge": lambda left, right: left >= right,
@@ -46,7 +57,8 @@ class NotBooleanError(Exception):
 class Scope:
     """What references can reach: `output` and `evidence` are asked by a step's id or its `save_as`.
 
-    `output` answers `UNSET` for a step that ended without one, `evidence` None.
+    `output` answers `UNSET` for a step that ended without one, `evidence` None. `text_left` is how many characters of
+    text may still be made of values: a value is shared wherever it goes, a text is a copy.
     """
 
     input: JsonObject
@@ -54,6 +66,7 @@ class Scope:
     output: Callable[[str], JsonValue | Unset]
     evidence: Callable[[str], JsonObject | None]
     item: JsonValue | Unset = UNSET
+    text_left: int = LONGEST_TEXT
 
 
 def needed(template: JsonValue) -> frozenset[str]:
@@ -116,7 +129,7 @@ def ask_when(when: JsonValue, scope: Scope) -> bool:
     if not isinstance(when, dict):
         answer = resolve(when, scope, "when")
         if not isinstance(answer, bool):
-            raise NotBooleanError(f"when: expected true or false, got {_kind(answer)}")
+            raise NotBooleanError(f"when: expected true or false, got {kind_word(answer)}")
         return answer
     return all(_holds(when, op, scope) for op in when if op != "ref")
 
@@ -142,13 +155,13 @@ def _text(template: str, scope: Scope, field: str) -> JsonValue:
     only = whole(pieces)
     if only is not None:
         return _value(only, scope, field)
-    length = 0
     found: list[str] = []
     for piece in pieces:
         found.append(piece if isinstance(piece, str) else _inside(piece, scope, field))
-        length += len(found[-1])
-        if length > LONGEST_TEXT:
-            raise MissingPathError(field, template[:80], f"its text has more than {LONGEST_TEXT:,} characters")
+        scope.text_left -= len(found[-1])
+        if scope.text_left < 0:
+            told = f"with its text there are more than {LONGEST_TEXT:,} characters"
+            raise MissingPathError(field, template[:80], told)
     return "".join(found)
 
 
@@ -202,7 +215,7 @@ def _why(reference: Reference, scope: Scope) -> str:
     part = reference.path[found]
     where = spelled(reference.root, reference.path[:found])
     shown = f"place {part}" if isinstance(part, int) else f"member {part!r}"
-    return f"{where} is {_kind(UNSET if holder is UNSET else holder)} without {shown}"
+    return f"{where} is {kind_word(UNSET if holder is UNSET else holder)} without {shown}"
 
 
 def _holds(when: JsonObject, op: str, scope: Scope) -> bool:
@@ -215,7 +228,7 @@ def _holds(when: JsonObject, op: str, scope: Scope) -> bool:
         return ORDERS[op](_number(value, "ref"), _number(operand, op))
     if op == "in":
         if not isinstance(operand, list):
-            raise NotBooleanError(f"when.in: expected a list, got {_kind(operand)}")
+            raise NotBooleanError(f"when.in: expected a list, got {kind_word(operand)}")
         return any(same(value, member) for member in operand)
     return same(value, operand) is (op == "eq")
 
@@ -227,10 +240,11 @@ def _exists(ref: JsonValue, scope: Scope) -> bool:
 
 def _number(value: JsonValue, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NotBooleanError(f"when.{place}: only numbers have an order, got {_kind(value)}")
+        raise NotBooleanError(f"when.{place}: only numbers have an order, got {kind_word(value)}")
     return value
 
 
-def _kind(value: JsonValue | Unset) -> str:
+def kind_word(value: JsonValue | Unset) -> str:
+    """What kind of value it is, in words."""
     names = {"null": "null", "bool": "a boolean", "number": "a number", "string": "a string", "array": "a list"}
     return "nothing" if isinstance(value, Unset) else names.get(kind_of(value), "an object")

@@ -92,6 +92,7 @@ class Desk(Protocol):
         external_reference: str | None,
         then: str | None,
         expected_version: int | None,
+        wait_s: float,
     ) -> View:
         """Establish what happened: by probe, or by a person's word."""
         ...

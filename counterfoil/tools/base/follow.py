@@ -154,7 +154,7 @@ async def _reconcile(desk: Desk, arguments: JsonObject, asked: Asked) -> Answer:
     )
     if (stated["call_id"] is None) == (stated["run_id"] is None):
         return _one_id(stated, "exactly one of call_id and run_id")
-    return shown(await desk.reconcile(asked.principal, **stated))
+    return shown(await desk.reconcile(asked.principal, wait_s=asked.default_wait_s, **stated))
 
 
 def _stated(arguments: JsonObject, *names: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from counterfoil.ledger.verify import verify_database
 from counterfoil.runtime.approvals import Decider
 from counterfoil.runtime.chain.folding import state_of
 from counterfoil.runtime.chain.loading import Stored, board_of, load_calls, load_plan, read_steps
+from counterfoil.runtime.chain.plans import Plans
 from counterfoil.runtime.chain.states import FINAL
 from counterfoil.runtime.plan.checking import PlanRules, check_plan
 from counterfoil.runtime.plan.problems import PlanInvalidError
@@ -149,7 +150,7 @@ class Runs:
     async def stored(self, run_id: str) -> Stored:
         parts = self.app.runtime._parts
         row = await self.row(run_id)
-        return await load_calls(parts, row, await load_plan(parts, row))
+        return await load_calls(parts, row, await load_plan(parts, Plans(parts.ledger), row))
 
     async def states(self, run_id: str) -> dict[str, str]:
         """How the steps stand, folded from what is stored."""

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from counterfoil import Probe
+from counterfoil import Outcome, Probe
 from counterfoil.ledger import owners
+from counterfoil.ledger.runs import ask_cancel
 from counterfoil.server.app import App
 from tests.runtime.bench import HandClock
-from tests.runtime.chain.running import LIMIT_S, Runs, step
+from tests.runtime.chain.running import CAROL, LIMIT_S, Runs, step
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
 
@@ -32,14 +33,21 @@ class Mortal:
         self.left = commits
         self.dead = asyncio.Event()
         self.made = made
+        self.fact: str | None = None
         self._ledger = app.ledger
         self._record = app.ledger.record
         self._tasks = app.runtime._tasks
         app.ledger.record = self.record  # type: ignore[method-assign]
         app.ledger.record_nowait = lambda make: None  # type: ignore[method-assign]  # noqa: ARG005 (its name is the method's)
 
+    def refuse(self, fact: str) -> None:
+        """Die at the first commit of this fact, which is not made."""
+        self.fact, self.made = fact, False
+
     async def record(self, make: Any) -> Any:
         self.left -= 1
+        if self.fact is not None and self.fact in make.__code__.co_names + make.__code__.co_freevars:
+            self.left = 0
         if self.left > 0:
             return await self._record(make)
         if self.left == 0 and self.made:
@@ -229,3 +237,49 @@ async def test_a_run_that_cannot_be_read_is_parked_with_its_reason_and_tried_aga
     row = await runs.until(run_id, lambda row: row.wakes == 2 and row.owner_id is None)
     assert row.due_at == clock.now() + 10_000_000
     assert "PlanMissingError" in caplog.text
+
+
+async def test_a_cancellation_or_a_deadline_that_comes_after_the_last_end_changes_nothing(
+    open_: OpenApp, stage: Stage, clock: HandClock
+) -> None:
+    first = await open_()
+    mortal = Mortal(first, 1_000, made=True)
+    dying = Runs(first)
+    run_id = await dying.start(step("a"), drive=False, deadline_s=60)
+    mortal.refuse("finish")
+    first.runtime.driver.wake(run_id)
+    async with asyncio.timeout(LIMIT_S):
+        await mortal.dead.wait()
+    other = await open_()
+    runs = Runs(other)
+    clock.pass_(61)
+    await runs.woken(run_id)
+    await other.ledger.record(lambda: ask_cancel(run_id, "me", "no more", other.ledger.now()))
+    await mortal.bury(other)
+    await other.runtime.driver.sweep()
+    row = await runs.rest(run_id)
+    assert (row.status, stage.effects) == ("succeeded", [("book", "a")])
+
+
+async def test_a_failure_that_is_compensated_lets_nothing_begin_after_a_restart_either(
+    open_: OpenApp, stage: Stage
+) -> None:
+    first = await open_()
+    stage.then("book", lambda _: Outcome.permanent("no"))
+    mortal = Mortal(first, 1_000, made=False)
+    dying = Runs(first)
+    run_id = await dying.start(step("pay", "refund"), step("bad"), drive=False, on_failure="compensate")
+    mortal.refuse("withdraw")
+    first.runtime.driver.wake(run_id)
+    async with asyncio.timeout(LIMIT_S):
+        await mortal.dead.wait()
+    cli = await open_(role="cli")
+    approval_id = (await Runs(cli).call(run_id, "pay")).approval_id or ""
+    assert (await cli.runtime.decide(approval_id, "approve", decider=CAROL)).error is None
+    other = await open_()
+    await mortal.bury(other)
+    runs = Runs(other)
+    await other.runtime.driver.sweep()
+    row = await runs.rest(run_id)
+    assert (row.status, row.reason) == ("failed", "bad: failed")
+    assert (await runs.states(run_id), stage.count("refund")) == ({"pay": "cancelled", "bad": "failed"}, 0)

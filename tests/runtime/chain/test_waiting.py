@@ -214,7 +214,7 @@ async def test_after_a_failure_a_plan_that_compensates_has_no_further_effect_and
     await runs.until_state(run_id, "pay", "settled")
     go.set()
     row = await runs.rest(run_id)
-    assert (row.status, row.reason, row.compensation) == ("failed", "pay: cancelled", "incomplete")
+    assert (row.status, row.reason, row.compensation) == ("failed", "bad: failed", "incomplete")
     assert await runs.states(run_id) == {
         "first": "succeeded",
         "pay": "cancelled",
