@@ -66,7 +66,7 @@ class Approvals:
                 error = refuse(
                     ErrorCode.DENIED,
                     "No decision is taken from tool arguments: a person decides where the model has no hand. "
-                    + str(ApprovalView(row, None).wire()["how"]),
+                    + str(ApprovalView(row, None).wire()["how"] or f"This one is {row.state} already."),
                 )
                 return await self._approval_view(row, refusal_of(error))
             if digest is not None and digest != row.digest:

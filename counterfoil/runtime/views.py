@@ -181,7 +181,7 @@ class ApprovalView:
             "expires_at": rfc3339(row.expires_at),
             "execute_until": rfc3339(row.execute_until),
             "decided": decided if row.decided_at is not None else None,
-            "how": how_to_decide(row),
+            "how": how_to_decide(row) if row.state == ApprovalState.PENDING else None,
             "superseded_by": row.superseded_by,
             "next": follow(
                 row.call_id, _AFTER_PENDING if row.state == ApprovalState.PENDING else _AFTER_DECISION

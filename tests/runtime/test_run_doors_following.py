@@ -243,6 +243,8 @@ async def test_confirm_of_a_run_is_its_one_proposal_or_the_list(app: App) -> Non
     found: Any = await app.runtime.confirm(app.local, run_id=one["run_id"])
     assert not found.is_error
     assert (found.wire()["run_id"], found.wire()["step"]) == (one["run_id"], "a")
+    assert "No person has decided yet" in found.wire()["next"]["text"]
+    assert "approvals approve" in found.wire()["how"]
     several: Any = await app.runtime.confirm(app.local, run_id=two["run_id"])
     assert several.error.code == "invalid_arguments"
     listed = several.error.details["pending"]
@@ -250,6 +252,8 @@ async def test_confirm_of_a_run_is_its_one_proposal_or_the_list(app: App) -> Non
     await app.runtime.decide(one["pending"][0]["approval_id"], "reject", decider=CAROL)
     done = await until(app, one["run_id"], "failed")
     assert states(done) == {"a": "rejected"}
+    decided: Any = await app.runtime.confirm(app.local, approval_id=one["pending"][0]["approval_id"])
+    assert (decided.wire()["state"], decided.wire()["how"]) == ("rejected", None)
     none: Any = await app.runtime.confirm(app.local, run_id=one["run_id"])
     assert (none.error.code, none.error.details["pending"]) == ("invalid_arguments", [])
 

@@ -258,7 +258,7 @@ def test_each_status_has_its_next_action(changes: dict[str, Any], tool: str, say
 def test_what_is_unknown_is_settled_and_only_a_run_that_was_not_cancelled_goes_on(
     asked_at: int | None, then: str
 ) -> None:
-    kept = {"status": "awaiting_reconciliation", "cancel_requested_at": asked_at}
+    kept: dict[str, Any] = {"status": "awaiting_reconciliation", "cancel_requested_at": asked_at}
     run = RunRow("run_1", "plan_1", "t", "me", "c", "[]", "{}", "g", "p", "i", "", "k", 9, 0, 0, **kept)
     found = next_of_run(run, [], is_unresolved=True)
     assert found is not None
