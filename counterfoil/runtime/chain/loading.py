@@ -120,12 +120,8 @@ def board_of(
     board.begin(begun, [_caused(end, notes, index) for _, end in ends])
     open_calls = [(place, row) for place, row in rows.items() if place.step not in ended and state_of(row) not in ENDED]
     expanding = [step for step, items in board.items.items() if items.unstarted]
-<<<<<<< HEAD
     last_end = max((found[0][0] for found in ends), default=0)
-    return TakenUp(board, outputs, open_calls, expanding, last_end, _halt(rows.values(), notes.values()))
-=======
-    return TakenUp(board, outputs, open_calls, expanding, _halt(run, rows.values(), notes.values()))
->>>>>>> sceptic
+    return TakenUp(board, outputs, open_calls, expanding, last_end, _halt(run, rows.values(), notes.values()))
 
 
 def _halt(run: RunRow, rows: Collection[CallRow], notes: Collection[StepRow]) -> Halt | None:
