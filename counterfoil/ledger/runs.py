@@ -108,6 +108,18 @@ class RunId(NamedTuple):
 _MINE = (runs.c.tenant == bindparam("tenant"), runs.c.subject == bindparam("subject"))
 _RUN = [runs.c[name] for name in RunRow._fields]
 SELECT_BY_KEY: Sql[RunRow] = Sql(select(*_RUN).where(*_MINE, runs.c.request_key == bindparam("request_key")), RunRow)
+SELECT_BY_ID: Sql[RunRow] = Sql(
+    select(*_RUN)
+    .where(
+        *_MINE,
+        runs.c.plan_digest == bindparam("plan_digest"),
+        runs.c.input_digest == bindparam("input_digest"),
+        runs.c.request_key == runs.c.plan_id,
+    )
+    .order_by(runs.c.created_at)
+    .limit(1),
+    RunRow,
+)
 RECENT_RUNS: Sql[RunRow] = Sql(
     select(*_RUN).where(*_MINE).order_by(runs.c.created_at.desc()).limit(bindparam("most")),
     RunRow,
@@ -223,6 +235,13 @@ def find_by_key(tenant: str, subject: str, request_key: str) -> Fact[RunRow | No
     return (yield from one(SELECT_BY_KEY, tenant=tenant, subject=subject, request_key=request_key))
 
 
+def find_by_id(tenant: str, subject: str, plan_digest: str, input_digest: str) -> Fact[RunRow | None]:
+    """The first run of such a plan with this effective input that was begun by the plan's id, without another key."""
+    return (
+        yield from one(SELECT_BY_ID, tenant=tenant, subject=subject, plan_digest=plan_digest, input_digest=input_digest)
+    )
+
+
 def claim_run(run_id: str, owner_id: str, at: int) -> Fact[Claimed | None]:
     """Drive a run from here on; its wakes are taken. None if it is finished, or a living owner drives it.
 
@@ -334,9 +353,14 @@ def ask_stop(run_id: str, by: str, at: int) -> Fact[RunRow | None]:
 
 
 def take_up(run_id: str, *, by: str, scopes: str, grant_expires_at: int, at: int) -> Fact[RunRow | None]:
-    """Its subject has a run go on: with the scopes of now, until then. The row, unchanged where it is finished."""
+    """Its subject has a parked run go on: with the scopes of now, until then.
+
+    The row, unchanged where it is finished, or where it goes on anyhow under a grant that is still good.
+    """
     run = yield from get_run(run_id)
     if run is None or run.finished_at is not None:
+        return run
+    if run.owner_id is not None and run.stopped_at is None and at < run.grant_expires_at:
         return run
     yield from post(run_id, at)
     return (

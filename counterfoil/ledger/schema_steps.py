@@ -30,6 +30,7 @@ _RUNS: Final[Step] = (
     "CREATE INDEX runs_newest ON runs (created_at)",
     "CREATE INDEX runs_owner ON runs (owner_id) WHERE owner_id IS NOT NULL",
     "CREATE INDEX runs_recent ON runs (tenant, subject, created_at)",
+    "CREATE INDEX runs_same ON runs (tenant, subject, plan_digest, input_digest)",
     "CREATE INDEX runs_waiting ON runs (waits_for) WHERE waits_for IS NOT NULL",
     (
         "CREATE TABLE steps ( run_id VARCHAR NOT NULL, step VARCHAR NOT NULL, item BIGINT NOT NULL, state "

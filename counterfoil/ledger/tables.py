@@ -319,6 +319,7 @@ runs = Table(
 )
 Index("runs_key", runs.c.tenant, runs.c.subject, runs.c.request_key, unique=True)
 Index("runs_recent", runs.c.tenant, runs.c.subject, runs.c.created_at)
+Index("runs_same", runs.c.tenant, runs.c.subject, runs.c.plan_digest, runs.c.input_digest)
 Index("runs_newest", runs.c.created_at)
 _DRIVEN = runs.c.owner_id.is_not(None)
 Index("runs_owner", runs.c.owner_id, sqlite_where=_DRIVEN, postgresql_where=_DRIVEN)

@@ -96,6 +96,29 @@ async def test_the_same_key_with_another_input_or_plan_is_a_conflict_that_names_
     assert elsewhere.wire()["outputs"] == {"a": {"ref": "2"}}
 
 
+async def test_a_plan_by_its_id_and_as_it_is_has_one_run_where_nobody_gives_a_key(app: App, stage: Stage) -> None:
+    document = plan(step("a", args={"ref": "1"}))
+    inline = (await app.run(document)).wire()
+    by_id = [
+        (await app.run(plan_id)).wire()
+        for plan_id in (inline["plan_id"], await planned(app, step("a", args={"ref": "1"})))
+    ]
+    assert [view["run_id"] for view in by_id] == [inline["run_id"]] * 2
+    assert all(view["replayed"] for view in by_id)
+    other = plan(step("b", args={"ref": "2"}))
+    first = (await app.run(await planned(app, step("b", args={"ref": "2"})))).wire()
+    assert (await app.run(other)).run_id == first["run_id"]
+    assert (await app.run(other, request_key="once more")).run_id != first["run_id"]
+    assert stage.effects == [("note", "1"), ("note", "2"), ("note", "2")]
+
+
+async def test_two_plans_have_two_runs_however_alike_they_are(app: App, stage: Stage) -> None:
+    for _ in range(2):
+        view = await app.run(await planned(app, step("a", args={"ref": "1"})))
+        assert not view.wire()["replayed"]
+    assert stage.effects == [("note", "1")] * 2
+
+
 async def test_an_inline_plan_is_one_run_for_each_effective_input(app: App, stage: Stage) -> None:
     document = plan(step("a", args={"ref": "${input.x}"}), input={"x": "1", "y": 1})
     runs = [await app.run(document), await app.run(document), await app.run(document, input={"x": "2"})]
@@ -104,7 +127,7 @@ async def test_an_inline_plan_is_one_run_for_each_effective_input(app: App, stag
     assert stage.effects == [("note", "1"), ("note", "2")]
     assert count(app, "plans") == 2
     kept = str(runs[0].wire()["plan_id"])
-    assert (await app.run(kept)).run_id not in {view.run_id for view in runs}  # its default key is its own
+    assert (await app.run(kept)).run_id == runs[0].run_id
 
 
 async def test_input_is_laid_over_the_plans_member_by_member_and_checked_anew(app: App, stage: Stage) -> None:

@@ -277,6 +277,20 @@ async def test_a_decision_about_a_step_wakes_its_run(bench: Bench) -> None:
     sound(bench)
 
 
+async def test_a_run_that_goes_on_anyhow_keeps_the_authority_that_it_has(bench: Bench) -> None:
+    await made(bench, scopes='["a"]')
+    at, me = bench.clock.now(), bench.me
+    again = partial(take_up, "run_1", by="me", scopes="[]", grant_expires_at=at + 2 * HOUR)
+    await bench.record(lambda: again(at=at))
+    assert (await run_now(bench)).scopes == '["a"]'
+    await bench.record(lambda: again(at=at + HOUR))
+    assert (await run_now(bench)).scopes == "[]"
+    assert isinstance(await bench.record(lambda: park("run_1", me, Parked("queued", "stopped"), at)), Woken)
+    await bench.record(lambda: park("run_1", me, Parked("queued", "stopped"), at))
+    await bench.record(lambda: take_up("run_1", by="me", scopes='["b"]', grant_expires_at=at + 3 * HOUR, at=at))
+    assert (await run_now(bench)).scopes == '["b"]'
+
+
 async def test_a_parked_run_goes_on_at_its_time(bench: Bench) -> None:
     await made(bench)
     at, me = bench.clock.now(), bench.me

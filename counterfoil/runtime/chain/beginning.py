@@ -16,7 +16,7 @@ from ...canonical import canonical, sha256_hex
 from ...ledger.plans import save_plan
 from ...ledger.redact import redact_text
 from ...ledger.run_rows import PlanRow, RunRow
-from ...ledger.runs import KeyTaken, create_run, find_by_key
+from ...ledger.runs import KeyTaken, create_run, find_by_id, find_by_key
 from ...registry.bounded import StrictJsonError, bounded_copy
 from ...registry.request import KEY_MAX
 from ...registry.vocabulary import ErrorCode, JsonObject, JsonValue
@@ -32,6 +32,7 @@ from .plans import StoredPlan
 
 if TYPE_CHECKING:
     from ...ledger.sealing import Kind, Sealed
+    from ...ledger.sql import Fact
     from ...registry.principal import Principal
     from ...registry.request import RunRequest
     from ..parts import Parts
@@ -66,11 +67,20 @@ class _Wanted:
         """Without a key, the key is made of both."""
         content = canonical(given)
         of_input = sha256_hex(content)
-        return cls(digest, content, key if key is not None else sha256_hex(f"{digest}\0{of_input}".encode()), of_input)
+        return cls(digest, content, key if key is not None else _inline_key(digest, of_input), of_input)
+
+    @property
+    def inline_key(self) -> str:
+        """The key of such a plan that comes as it is."""
+        return _inline_key(self.digest, self.input_digest)
 
     def is_of(self, run: RunRow) -> bool:
         """True if this run is of the same plan and the same effective input."""
         return (run.plan_digest, run.input_digest) == (self.digest, self.input_digest)
+
+
+def _inline_key(digest: str, input_digest: str) -> str:
+    return sha256_hex(f"{digest}\0{input_digest}".encode())
 
 
 class Beginner:
@@ -116,7 +126,7 @@ class Beginner:
             raise not_found(plan_id)
         row, plan = stored.row, stored.plan
         wanted = _Wanted.of(row.digest, {**plan.input, **given}, request.request_key or plan_id)
-        there = await self._there(principal, wanted)
+        there = await self._there(request, wanted)
         if there is not None:
             return there
         self._require_pins(plan)
@@ -127,16 +137,29 @@ class Beginner:
         principal = request.principal
         checked = await self._check(principal, request.plan, given)
         wanted = _Wanted.of(checked.digest, checked.input, request.request_key)
-        there = await self._there(principal, wanted)
+        there = await self._there(request, wanted)
         if there is not None:
             return there
         stored, sealed = await self._to_store(principal, checked)
         return await self._create(request, wanted, stored, sealed, is_unwanted)
 
-    async def _there(self, principal: Principal, wanted: _Wanted) -> Begun | None:
-        """The run that has this key already."""
-        tenant, subject = principal.tenant, principal.subject
-        run = await self._parts.ledger.reads.look(lambda: find_by_key(tenant, subject, wanted.key))
+    async def _there(self, request: RunRequest, wanted: _Wanted) -> Begun | None:
+        """The run that was asked for already.
+
+        Where nobody has thought of a key, a plan that comes by its id and as it is has one run: a client that sends it
+        again in the other form means no second execution. Two ids are two plans, however alike they are.
+        """
+        tenant, subject, keyed = request.principal.tenant, request.principal.subject, request.request_key is not None
+
+        def look() -> Fact[RunRow | None]:
+            run = yield from find_by_key(tenant, subject, wanted.key)
+            if run is None and not keyed and request.plan_id is not None:
+                run = yield from find_by_key(tenant, subject, wanted.inline_key)
+            if run is None and not keyed and request.plan_id is None:
+                run = yield from find_by_id(tenant, subject, wanted.digest, wanted.input_digest)
+            return run
+
+        run = await self._parts.ledger.reads.look(look)
         return None if run is None else _same(run, wanted)
 
     async def _create(

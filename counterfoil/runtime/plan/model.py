@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ...registry.vocabulary import JsonObject, JsonValue
 
@@ -34,7 +34,6 @@ class OnPlanFailure(StrEnum):
 
 
 Compensation: TypeAlias = Literal["best_effort", "strict"]
-COMPENSATIONS: Final[tuple[Compensation, ...]] = ("best_effort", "strict")
 
 
 @dataclass(frozen=True, slots=True)

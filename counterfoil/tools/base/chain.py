@@ -28,10 +28,11 @@ _STEP: Final = (
     "{id, tool, args; depends_on, for_each, when, needs: settled, save_as, on_failure: continue, retry, timeout_s, "
     "version, if_version, compensate}"
 )
+_EXAMPLE: Final[JsonObject] = {"id": "a", "tool": "orders_get", "args": {}}
 _PLAN_INPUT: Final = schemas.arguments(
     ["goal", "steps"],
     goal=schemas.STRING,
-    steps={"type": "array", "items": _OBJECT, "description": _STEP},
+    steps={"type": "array", "items": {"type": "object", "examples": [_EXAMPLE]}, "description": _STEP},
     input=_OBJECT,
     on_failure=schemas.choice("stop", "compensate"),
     compensation=schemas.choice("best_effort", "strict"),
