@@ -32,11 +32,11 @@ STEPS: Final[list[View]] = [
     {"id": "keyed", "tool": "run_keyed", "args": {"note": "keyed ${look.reference}"}},
     {
         "id": "probed", "tool": "run_probed",
-        "args": {"note": "probed ${plain.reference ?? \"told\"} ${keyed.reference}"},
+        "args": {"note": 'probed ${plain.reference ?? "told"} ${keyed.reference}'},
     },
     {
         "id": "each", "tool": "run_keyed", "for_each": "${input.names}",
-        "args": {"note": "${item} ${probed.reference ?? \"told\"}"},
+        "args": {"note": '${item} ${probed.reference ?? "told"}'},
     },
     {"id": "approved", "tool": "run_approved", "args": {"note": "approved ${each[1].reference}"}},
 ]  # fmt: skip
@@ -217,4 +217,3 @@ def assert_ended(stage: Stage, *, status: str = "succeeded") -> None:
     assert stage.rows("SELECT * FROM outbox") == []
     if status == "succeeded":
         assert effects_of(stage) == Counter(EFFECTS)
-

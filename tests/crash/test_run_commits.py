@@ -34,7 +34,7 @@ from .run_kit import (
 
 CORES: Final = 2
 COMMITS: Final = 24
-"""How many commits a life makes on a quiet machine; on a busy one facts share them otherwise, and beats come between."""
+"""How many commits a life makes on a quiet machine; on a busy one facts share them otherwise."""
 COMMITS_MAX: Final = 80
 SAMPLE: Final = 2
 SAMPLED_UP_TO: Final = 24
@@ -86,7 +86,8 @@ def killed_everywhere(
     """A second kill at every commit of the recovery, or at one of so many; the number that nothing came to."""
     for number in range(first, COMMITS_MAX, each * CORES):
         numbers = range(number, number + each * CORES, each)
-        if not all(list(pool.map(lambda one: killed_again(forge, start, one, side), numbers))):
+        work = [pool.submit(killed_again, forge, start, one, side) for one in numbers]
+        if not all([done.result() for done in work]):
             return number
     raise AssertionError(f"a recovery makes more than {COMMITS_MAX} commits")
 
@@ -100,11 +101,11 @@ def test_a_run_killed_at_a_commit_and_again_in_its_recovery_has_each_effect_once
     if WHOLE_SQUARE:
         killed_everywhere(forge, stage, "before", pool)
         killed_everywhere(forge, stage, "after", pool)
-    choose = random.Random(f"{number} {side}")  # noqa: S311 (a choice of cases, the same at each run)
+    choose = random.Random(f"{number} {side}")
     numbers = choose.sample(range(1, SAMPLED_UP_TO + 1), SAMPLE)
-    work = [pool.submit(killed_again, forge, stage, number, choose.choice(SIDES)) for number in numbers]
+    work = [pool.submit(killed_again, forge, stage, one, choose.choice(SIDES)) for one in numbers]
     last = stage.copy(stage.folder.parent / "last")
-    work.append(pool.submit(assert_survives, forge, last, {}, "killed once"))
+    pool.submit(assert_survives, forge, last, {}, "killed once").result()
     for done in work:
         done.result()
 

@@ -230,9 +230,7 @@ def test_a_kill_while_a_run_is_stopped_or_taken_up_loses_nothing(
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_a_kill_while_a_run_is_released_by_an_orderly_stop_loses_nothing(
-    forge: Forge, stage: Stage, side: str
-) -> None:
+def test_a_kill_while_a_run_is_released_by_an_orderly_stop_loses_nothing(forge: Forge, stage: Stage, side: str) -> None:
     server = held(forge, stage, "keyed", **{side: "release_run"})
     server.ask("stop")
     server.gone()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from counterfoil import Probe
 from counterfoil.server.app import App, open_app
+from tests.runtime.bench import HandClock
 from tests.runtime.chains import begun, of, plan, planned, ran, seen, somebody, states, step, until
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Stage, lose
