@@ -85,7 +85,7 @@ def is_free(stage: Stage) -> bool:
 
 
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("place", ["plain", "keyed", "probed", "second"])
+@pytest.mark.parametrize("place", ["plain", "keyed", "probed"])
 def test_a_driver_that_comes_back_sends_no_step_twice_and_stops(
     forge: Forge, stage: Stage, place: str, point: str
 ) -> None:
@@ -143,9 +143,7 @@ def test_a_driver_that_stood_still_between_two_steps_begins_none_when_it_comes_b
     assert_ended(stage)
 
 
-@pytest.mark.parametrize(
-    "death", ["look-answer", "plain-answer", "keyed-effect", "probed-answer", "second-answer", "approved-effect"]
-)
+@pytest.mark.parametrize("death", ["look-answer", "keyed-effect", "probed-answer", "approved-effect"])
 def test_two_servers_that_start_at_once_on_an_orphaned_run_drive_it_once(
     forge: Forge, stage: Stage, death: str
 ) -> None:
