@@ -6,13 +6,9 @@ of the note is what earlier steps gave.
 
 from __future__ import annotations
 
-from typing import Final
-
 from counterfoil import Call, Probe, tool
 
 from .hands import asked, strike
-
-AGAIN: Final = {"attempts": 3, "backoff_s": 0.01, "least_s": 0.01}
 
 
 def _at(note: str) -> str:
@@ -31,7 +27,7 @@ async def run_plain(note: str, call: Call) -> dict[str, str]:
     return await strike("run_plain", note, call, at=_at(note))
 
 
-@tool(effect="write", idempotency="keyed", retry=AGAIN)
+@tool(effect="write", idempotency="keyed", retry={"attempts": 3, "backoff_s": 0.01, "least_s": 0.01})
 async def run_keyed(note: str, call: Call) -> dict[str, str]:
     """The far side honours the key."""
     return await strike("run_keyed", note, call, at=_at(note), honours_key=True)

@@ -153,15 +153,15 @@ async def _obey(app: App, writer: asyncio.StreamWriter, order: dict[str, Any]) -
     _say(writer, answer | {"id": order["id"]})
 
 
-async def _answer(app: App, order: dict[str, Any]) -> dict[str, Any]:
+async def _answer(app: App, order: dict[str, Any]) -> dict[str, Any]:  # noqa: PLR0911 (one for each order)
     runtime, me = app.runtime, app.local
     match order["do"]:
         case "call":
             more = {name: order[name] for name in ("idempotency_key", "wait_s") if name in order}
             return (await app.call(order["tool"], order["arguments"], **more)).wire()
         case "run":
-            more = {name: order[name] for name in ("run_id", "request_key", "wait_s") if name in order}
-            return (await app.run(order.get("plan"), **more)).wire()
+            asked = {name: order[name] for name in ("run_id", "request_key", "wait_s") if name in order}
+            return (await app.run(order.get("plan"), **asked)).wire()
         case "decide":
             return (await runtime.decide(order["approval_id"], order["decision"], decider=PERSON)).wire()
         case "status":
