@@ -101,7 +101,7 @@ async def test_a_plan_by_its_id_and_as_it_is_has_one_run_where_nobody_gives_a_ke
     inline = (await app.run(document)).wire()
     by_id = [
         (await app.run(plan_id)).wire()
-        for plan_id in (inline["plan_id"], await planned(app, step("a", args={"ref": "1"})))
+        for plan_id in (str(inline["plan_id"]), await planned(app, step("a", args={"ref": "1"})))
     ]
     assert [view["run_id"] for view in by_id] == [inline["run_id"]] * 2
     assert all(view["replayed"] for view in by_id)
