@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -39,18 +39,33 @@ class Site:
 async def site(
     desk: kit.Desk, allowed_hosts: tuple[str, ...] = (), grace_s: float = 5.0, bounds: Bounds = BOUNDS, **more: Any
 ) -> AsyncGenerator[Site]:
-    """Serve on a free port until the test ends."""
+    """Serve the kit's surface on a free port until the test ends."""
     surface = kit.surface(
         desk, principal_of=lambda ctx: exchange_of(ctx).principal, exchange_of=exchange_of, heartbeat_s=0.05, **more
     )
+    async with hosted(surface, TOKENS, allowed_hosts, grace_s, bounds) as here:
+        try:
+            yield here
+        finally:
+            desk.gate.set()
+
+
+@asynccontextmanager
+async def hosted(
+    surface: Surface,
+    tokens: Mapping[str, Principal],
+    allowed_hosts: tuple[str, ...] = (),
+    grace_s: float = 5.0,
+    bounds: Bounds = BOUNDS,
+) -> AsyncGenerator[Site]:
+    """Serve any surface on a free port until the test ends; the first of the tokens is the one that is shown."""
     listener, place = listen("127.0.0.1", 0, allowed_hosts)
-    doorman = Doorman(tuple((hashlib.sha256(token.encode()).digest(), who) for token, who in TOKENS.items()))
+    doorman = Doorman(tuple((hashlib.sha256(token.encode()).digest(), who) for token, who in tokens.items()))
     stop = Stop(grace_s)
     serving = asyncio.create_task(serve(surface, listener, place, doorman, stop, bounds))
     try:
-        yield Site(Web(place.url, "token-of-ann"), surface, stop, serving)
+        yield Site(Web(place.url, next(iter(tokens))), surface, stop, serving)
     finally:
-        desk.gate.set()
         stop.grace_s = 0
         stop.asked.set()
         assert await asyncio.wait_for(serving, LIMIT_S) == 0
