@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sized
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -183,8 +184,9 @@ async def hearing(web: Web, token: str, mode: Mode, *uris: str) -> AsyncGenerato
     async with web.http(token) as http:
         session = await open_session(http, web.url)
         _, headers = legacy("-", None, session)
-        async with http.stream("GET", web.url, headers=headers) as stream, aclosing(stream.aiter_lines()) as lines:
+        async with http.stream("GET", web.url, headers=headers) as stream:
             assert stream.status_code == 200
+            lines = stream.aiter_lines()
             for number, uri in enumerate(uris):
                 body, headers = legacy("resources/subscribe", number, session, uri=uri)
                 assert (await http.post(web.url, content=body, headers=headers)).status_code == 200
@@ -263,7 +265,7 @@ async def test_a_run_whose_request_its_client_cancels_is_stopped_until_it_is_tak
         assert (await asked.cancel()).status_code == 202
         await within(asyncio.wait({asked.task}))
         shop.world.release("s")
-        view = await until(ann.ask, asked.run_id, lambda one: one["status"] not in {"running"})
+        view = await until(ann.ask, asked.run_id, lambda one: one["status"] != "running")
         assert (view["status"], view["reason"], states(view)["s"]) == ("queued", "stopped", "succeeded")
         assert shop.world.count("behind") == 0
         assert view["next"]["tool"] == "run"
@@ -292,9 +294,9 @@ async def test_progress_tells_how_many_steps_of_all_have_ended(shop: Workshop, m
     document = plan(*(step(ref, "kit_write", {"ref": ref}, after=list(refs[:n][-1:])) for n, ref in enumerate(refs)))
     told: list[tuple[float, float | None]] = []
 
-    async def hear(done: float, total: float | None, message: str | None) -> None:
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
         if message != "still working":
-            told.append((done, total))
+            told.append((progress, total))
 
     for ref in refs:
         shop.world.arm(ref, hold="before")
@@ -305,9 +307,13 @@ async def test_progress_tells_how_many_steps_of_all_have_ended(shop: Workshop, m
             await shop.world.reached(ref, "asked")
             assert len(told) == count
             shop.world.release(ref)
-            await shop.world.until(lambda count=count: len(told) > count, f"{ref} ended and nobody was told")
+            await shop.world.until(partial(_more_than, told, count), f"{ref} ended and nobody was told")
         view = (await within(running)).structured_content
     assert (view["status"], told) == ("succeeded", [(1, 3), (2, 3), (3, 3)])
+
+
+def _more_than(told: Sized, count: int) -> bool:
+    return len(told) > count
 
 
 async def test_nothing_in_a_prompt_about_real_views_suffices_to_approve(shop: Workshop) -> None:
@@ -343,8 +349,9 @@ async def test_nothing_in_a_prompt_about_real_views_suffices_to_approve(shop: Wo
 async def test_over_stdio_a_run_is_followed_by_progress_and_notices_to_its_end(shop: Workshop, effects: Path) -> None:
     told: list[tuple[float, float | None]] = []
 
-    async def hear(done: float, total: float | None, _message: str | None) -> None:
-        told.append((done, total))
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        if message != "still working":
+            told.append((progress, total))
 
     async with shop.serve() as served:
         (_, document), _, _ = await worked_plan(served.client)
