@@ -1,7 +1,7 @@
 """SIGKILL before and after every commit of a run's life, and again at the commits of its recovery.
 
 A life is always the same: open the ledger, take up what is there, ask for the run by its key, decide, tell what is
-unknown, stop. The first kill is at every commit. The second is at every commit for the states named in `STATES`, and
+unknown, stop. The first kill is at every commit. The second is after every commit for the states in `STATES`, and
 at a seeded sample for the others; with `COUNTERFOIL_WHOLE_SQUARE=1` it is at every commit for all of them.
 """
 
@@ -36,7 +36,7 @@ CORES: Final = 2
 COMMITS: Final = 24
 """How many commits a life makes on a quiet machine; on a busy one facts share them otherwise."""
 COMMITS_MAX: Final = 80
-SAMPLE: Final = 2
+SAMPLE: Final = 1
 SAMPLED_UP_TO: Final = 24
 SHARES: Final = 3
 """Into how many tests the commits of one recovery are dealt, so that none takes long on a busy machine."""
@@ -148,7 +148,6 @@ def parked_for_a_decision(forge: Forge, stage: Stage) -> None:
 
 
 STATES: Final[tuple[tuple[Callable[[Forge, Stage], None], str], ...]] = (
-    (unknown_beside_another, "before"),
     (unknown_beside_another, "after"),
     (item_to_be_sent_again, "after"),
     (parked_for_a_decision, "after"),
