@@ -12,22 +12,19 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from .kit import Forge, GoneError, Stage
+from .kit import Forge, Stage
 from .run_kit import (
     assert_ended,
     assert_kept,
     assert_run_sound,
-    begin,
     calls_of,
     effects_of,
     lives,
-    run_of,
     settled,
     stage_of_run,
 )
@@ -136,21 +133,9 @@ def item_to_be_sent_again(forge: Forge, stage: Stage) -> None:
     assert effects_of(stage)["second"] == 1
 
 
-def parked_for_a_decision(forge: Forge, stage: Stage) -> None:
-    """Killed while the run waited for a person and nothing else."""
-    server = forge.start(stage)
-    with suppress(GoneError):
-        begin(server)
-    server.kill()
-    run = run_of(stage)
-    assert run is not None
-    assert run["status"] == "awaiting_approval"
-
-
 STATES: Final[tuple[tuple[Callable[[Forge, Stage], None], str], ...]] = (
     (unknown_beside_another, "after"),
     (item_to_be_sent_again, "after"),
-    (parked_for_a_decision, "after"),
 )
 """Before a commit all is as it was after the one before, unless an effect lies between."""
 
