@@ -38,8 +38,8 @@ $(CLIENTS): scripts/install_clients.py requirements.lock | $(DEV)
 demo: $(RUNTIME) ## The main job on real parts: a chain whose answer is lost and whose server dies, each effect once
 	$(BIN)/counterfoil demo
 
-test: $(DEV) $(CLIENTS) ## Every test
-	$(BIN)/python -m pytest -q
+test: $(DEV) $(CLIENTS) ## Every test, file by file on every core
+	$(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
 
 check: $(DEV) ## Format, lint, types, arrows between the rooms, generated pages
 	$(BIN)/ruff format --check .

@@ -83,9 +83,12 @@ def status(server: Server, run_id: str, **more: Any) -> View:
     return view
 
 
-def see_through(server: Server, stage: Stage) -> View:
-    """The run, begun if need be, and after it each decision and each word that it waits for, until it has ended."""
-    if run_of(stage) is not None:
+def see_through(server: Server, stage: Stage, *, alone: bool = True) -> View:
+    """The run, begun if need be, and after it each decision and each word that it waits for, until it has ended.
+
+    `alone` says that no other server may drive it just now.
+    """
+    if alone and run_of(stage) is not None:
         assert_left_to_somebody(stage)
     view = begin(server)
     assert view["error"] is None, view

@@ -102,7 +102,7 @@ def test_a_driver_that_comes_back_sends_no_step_twice_and_stops(
     assert not {where: count for where, count in effects_of(stage).items() if count > 1}
     assert events_by(stage, first.owner) == acted, "it records nothing as the driver of this run any more"
     assert place != "plain" or evidence_of(stage, place), "what the stopped attempt came to is kept"
-    see_through(second, stage)
+    see_through(second, stage, alone=False)
     for server in (first, second):
         server.rest().stop()
     if point == "guard" and place in {"plain", "probed"}:
@@ -137,7 +137,7 @@ def test_a_driver_that_stood_still_between_two_steps_begins_none_when_it_comes_b
 
     assert_kept(stage, kept)
     assert {row["owner_id"] for row in calls_of(stage) if row["step"] != "look"} <= {second.owner, None}
-    see_through(second, stage)
+    see_through(second, stage, alone=False)
     for server in (first, second):
         server.rest().stop()
     assert_ended(stage)
@@ -164,7 +164,7 @@ def test_two_servers_that_start_at_once_on_an_orphaned_run_drive_it_once(
     assert len(taken) == 1, "one of them takes it from the dead one"
     assert (run_of(stage) or {})["wakes"] > before
     with ThreadPoolExecutor(2) as pool:
-        ends = [pool.submit(see_through, server, stage) for server in both]
+        ends = [pool.submit(see_through, server, stage, alone=False) for server in both]
     assert [end.result()["status"] for end in ends] == ["succeeded"] * 2
     for server in both:
         server.rest().stop()
