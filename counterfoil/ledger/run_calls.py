@@ -10,9 +10,9 @@ from sqlalchemy import bindparam, or_, select, text
 from ..canonical import JsonObject
 from .admission import owner_lives
 from .events import EventType
+from .finding import PAGE
 from .rows import CallRow, get_call, touch
 from .run_rows import standing
-from .runs import PAGE
 from .sql import Fact, Sql, fetch, one
 from .states import CallState
 from .tables import calls, owners, runs

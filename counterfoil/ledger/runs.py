@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, literal, or_, select, text
+from sqlalchemy import bindparam, delete, literal, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from ..canonical import JsonObject
@@ -21,9 +21,7 @@ from .rows import CallRow
 from .run_rows import WAKE, WHOLE, PlanRow, RunRow, StepRow, get_run, post, touch_run
 from .sealing import Sealed, store
 from .sql import Count, Fact, Sql, add, change, fetch, one
-from .tables import calls, outbox, owners, plans, runs, steps
-
-PAGE: Final = 200
+from .tables import calls, outbox, plans, runs, steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +90,6 @@ class StepChange(NamedTuple):
     items: int | None = None
 
 
-class Wake(NamedTuple):
-    """A run that is to be looked at; `n` orders the pages."""
-
-    n: int
-    run_id: str
-
-
-class RunId(NamedTuple):
-    """The name of a run."""
-
-    run_id: str
-
-
 _MINE = (runs.c.tenant == bindparam("tenant"), runs.c.subject == bindparam("subject"))
 _RUN = [runs.c[name] for name in RunRow._fields]
 SELECT_BY_KEY: Sql[RunRow] = Sql(select(*_RUN).where(*_MINE, runs.c.request_key == bindparam("request_key")), RunRow)
@@ -159,43 +144,6 @@ PUT_STEP: Sql[Any] = Sql(
     )
 )
 TAKE_WAKES: Sql[Any] = Sql(delete(outbox).where(outbox.c.run_id == bindparam("run_id"), outbox.c.topic == WAKE))
-_GONE = or_(owners.c.lapsed_at.is_not(None), owners.c.ended_at.is_not(None))
-WAKES: Sql[Wake] = Sql(
-    select(func.max(outbox.c.id), outbox.c.run_id)
-    .select_from(
-        outbox.outerjoin(runs, runs.c.run_id == outbox.c.run_id).outerjoin(owners, owners.c.owner_id == runs.c.owner_id)
-    )
-    .where(
-        outbox.c.topic == WAKE,
-        outbox.c.id > bindparam("after"),
-        or_(runs.c.owner_id.is_(None), runs.c.owner_id == bindparam("owner_id"), _GONE),
-    )
-    .group_by(outbox.c.run_id)
-    .order_by(func.max(outbox.c.id))
-    .limit(PAGE),
-    Wake,
-)
-"""Runs that somebody posted a wake for, apart from those that another living process drives."""
-DUE_RUNS: Sql[RunId] = Sql(
-    select(runs.c.run_id)
-    .where(
-        runs.c.due_at.is_not(None),
-        runs.c.due_at <= bindparam("now"),
-        runs.c.owner_id.is_(None),
-        runs.c.run_id > bindparam("after", type_=runs.c.run_id.type),
-    )
-    .order_by(runs.c.run_id)
-    .limit(PAGE),
-    RunId,
-)
-ORPHAN_RUNS: Sql[RunId] = Sql(
-    select(runs.c.run_id)
-    .select_from(runs.join(owners, owners.c.owner_id == runs.c.owner_id))
-    .where(runs.c.owner_id.is_not(None), _GONE, runs.c.run_id > bindparam("after", type_=runs.c.run_id.type))
-    .order_by(runs.c.run_id)
-    .limit(PAGE),
-    RunId,
-)
 
 
 def create_run(
@@ -369,21 +317,6 @@ def take_up(run_id: str, *, by: str, scopes: str, grant_expires_at: int, at: int
             scopes=scopes, grant_expires_at=grant_expires_at, stopped_at=None,
         )
     )  # fmt: skip
-
-
-def list_wakes(owner_id: str, after: int = 0) -> Fact[list[Wake]]:
-    """A page of the runs that are to be looked at, in the order of their wakes."""
-    return (yield from fetch(WAKES, owner_id=owner_id, after=after))
-
-
-def list_due_runs(now: int, after: str = "") -> Fact[list[str]]:
-    """A page of the parked runs that may go on by now, in the order of their ids."""
-    return [row.run_id for row in (yield from fetch(DUE_RUNS, now=now, after=after))]
-
-
-def list_orphan_runs(after: str = "") -> Fact[list[str]]:
-    """A page of the runs whose driver is gone, in the order of their ids."""
-    return [row.run_id for row in (yield from fetch(ORPHAN_RUNS, after=after))]
 
 
 def calls_of(run_id: str) -> Fact[list[CallRow]]:

@@ -15,11 +15,12 @@ from counterfoil.ledger.approving import Decision, Proposed, decide, propose
 from counterfoil.ledger.check import check
 from counterfoil.ledger.dispatching import Attempt, Dispatched, dispatch_new
 from counterfoil.ledger.errors import DamagedChainError
+from counterfoil.ledger.finding import PAGE
 from counterfoil.ledger.recovering import resolve, take_over
 from counterfoil.ledger.rows import CallRow
+from counterfoil.ledger.run_finding import list_due_runs, list_orphan_runs, list_wakes
 from counterfoil.ledger.run_rows import PlanRow, RunRow, get_run
 from counterfoil.ledger.runs import (
-    PAGE,
     Claimed,
     Finished,
     KeyTaken,
@@ -32,9 +33,6 @@ from counterfoil.ledger.runs import (
     claim_run,
     create_run,
     finish,
-    list_due_runs,
-    list_orphan_runs,
-    list_wakes,
     note_steps,
     park,
     release_run,

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...ledger.errors import DamagedChainError, LedgerError
 from ...ledger.run_calls import list_stranded
+from ...ledger.run_finding import list_due_runs, list_orphan_runs, list_wakes
 from ...ledger.run_rows import get_run
-from ...ledger.runs import Parked, claim_run, list_due_runs, list_orphan_runs, list_wakes, park
+from ...ledger.runs import Parked, claim_run, park
 from ...registry.principal import Principal
 from ...registry.vocabulary import RecoveryClass
 from ..clock import MICROSECOND

@@ -53,7 +53,8 @@ class Steps:
             place = {"step": data["step"], "item": data.get("item")}
             self._known.update(dict.fromkeys(ids, place))
             return event
-        return {**event, **next((self._known[found] for found in ids if found in self._known), {})}
+        known = next((found for found in ids if found in self._known), None)
+        return event if known is None else {**event, **self._known[known]}
 
 
 def timeline(events: Sequence[View], begun: object, *, everything: bool = False) -> RenderableType:

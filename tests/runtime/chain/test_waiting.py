@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from counterfoil import Outcome
-from counterfoil.ledger.runs import list_due_runs
+from counterfoil.ledger.run_finding import list_due_runs
 from counterfoil.registry.vocabulary import Idempotency
 from tests.runtime.bench import HandClock
 from tests.runtime.chain.running import HOUR, LIMIT_S, Runs, step
