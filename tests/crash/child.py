@@ -11,9 +11,10 @@ import dataclasses
 import importlib
 import json
 import logging
+import os
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.ledger import store
 from counterfoil.ledger.errors import CannotRecordError, Reason
@@ -31,6 +32,16 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
+    from counterfoil.registry.vocabulary import JsonObject
+
+WARMING: Final[JsonObject] = {
+    "goal": "Have every statement compiled before the forks",
+    "steps": [
+        {"id": "look", "tool": "open_read", "args": {"note": "n"}},
+        {"id": "each", "tool": "keyed", "for_each": ["n"], "args": {"note": "${item} ${look.reference}"}},
+        {"id": "last", "tool": "probed", "args": {"note": "${each[0].reference}"}},
+    ],
+}
 PERSON = Decider("os:tester", "same_user", "cli")
 
 
@@ -79,11 +90,15 @@ def warm_up(config: Path) -> None:
     for name in ("counterfoil.tools.http.network", "tests.crash.chain_hands"):
         importlib.import_module(name)
 
-    async def open_and_close() -> None:
+    os.environ["WORLD"] = str(config.parent / "world")
+
+    async def live_once() -> None:
         async with open_app(config) as app:
+            await app.call("probed", {"note": "n"})
+            await app.run(WARMING)
             await app.runtime.status(app.local)
 
-    asyncio.run(open_and_close())
+    asyncio.run(live_once())
 
 
 def live(channel: socket.socket, request: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from counterfoil import Probe
+from counterfoil.runtime.chain.viewing import RunViewer
 from counterfoil.server.app import App, open_app
 from tests.runtime.bench import HandClock
 from tests.runtime.chains import begun, of, plan, planned, ran, seen, somebody, states, step, until
@@ -67,6 +68,22 @@ async def test_a_wait_without_a_seq_ends_when_nothing_moves_by_itself(app: App, 
     await asyncio.sleep(0)
     go.set()
     assert (await asyncio.wait_for(waiting, LIMIT_S))["status"] == "awaiting_approval"
+
+
+async def test_a_run_that_is_decided_between_the_last_look_and_its_view_is_waited_for_further(
+    open_: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, other = await open_(), await open_(role="cli")  # the other one decides, and carries nothing on
+    parked = await ran(app, step("a", "refund"))
+    view_of = RunViewer.view
+
+    async def decided_just_before(self: RunViewer, run_id: str, **more: Any) -> Any:
+        monkeypatch.setattr(RunViewer, "view", view_of)
+        await other.runtime.decide(parked["pending"][0]["approval_id"], "approve", decider=CAROL)
+        return await view_of(self, run_id, **more)
+
+    monkeypatch.setattr(RunViewer, "view", decided_just_before)
+    assert (await status(app, parked["run_id"], wait_s=LIMIT_S))["status"] == "succeeded"
 
 
 async def test_a_run_of_another_process_is_followed_too(open_: OpenApp, stage: Stage) -> None:

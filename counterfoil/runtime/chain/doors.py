@@ -193,7 +193,7 @@ class RunDoors:
     ) -> RunView:
         """The view of a run once nothing about it moves by itself, or after the wait.
 
-        A run that was taken up again between the last look and the view is waited for further.
+        A run that was taken up again between the last look and the view, or is about to be, is waited for further.
         """
         clock = self._parts.clock
         ends = None if wait_s is None else clock.monotonic() + wait_s
@@ -202,7 +202,9 @@ class RunDoors:
             await self._follower.until_still(run_id, left, progress, known)
             view = await self._viewer.view(run_id, effects=effects)
             left, known = None if ends is None else ends - clock.monotonic(), None
-            if view.body["status"] != RunStatus.RUNNING or (left is not None and left <= 0):
+            taken_up = view.body["status"] == RunStatus.QUEUED and view.body["reason"] is None
+            rests = view.body["status"] != RunStatus.RUNNING and not taken_up
+            if rests or (left is not None and left <= 0):
                 return view
 
     async def _waited_for(self, task: asyncio.Task[None] | None, wait_s: float | None) -> float | None:
