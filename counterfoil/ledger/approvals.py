@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
-from .rows import SELECT_APPROVAL, UPDATE_APPROVAL, ApprovalRow, CallRow
+from .approval_rows import CHANGED, SELECT_APPROVAL, UPDATE_APPROVAL, ApprovalRow
+from .rows import CallRow
 from .sql import Fact, change, one
 
 
@@ -27,10 +28,7 @@ OPEN: Final = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED})
 def set_state(approval: ApprovalRow, state: ApprovalState, **changes: Any) -> Fact[ApprovalRow]:  # noqa: ANN401 (columns)
     """Move an approval on. Returns the new row."""
     new = approval._replace(state=state.value, **changes)
-    values = {
-        name: getattr(new, name)
-        for name in ("state", "execute_until", "decided_at", "decided_by", "strength", "via", "note", "superseded_by")
-    }
+    values = {name: getattr(new, name) for name in CHANGED}
     yield from change(UPDATE_APPROVAL, of=approval.approval_id, was=approval.state, **values)
     return new
 

@@ -15,19 +15,12 @@ from sqlalchemy import bindparam, func, select, text
 
 from ..canonical import JsonObject
 from .admission import Busy, Duplicate, Neighbours, RunSaysNo, Unresolved, bind_key, find_bound, run_says
+from .approval_rows import SELECT_APPROVAL, ApprovalRow
 from .approvals import OPEN, ApprovalState, revoke, set_state
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import look
 from .events import EventType
-from .rows import (
-    SELECT_APPROVAL,
-    ApprovalRow,
-    CallRow,
-    create,
-    get_call,
-    move,
-    touch,
-)
+from .rows import CallRow, create, get_call, move, touch
 from .sealing import Sealed, store
 from .settling import release
 from .sql import Count, Fact, Sql, add, one

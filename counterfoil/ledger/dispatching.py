@@ -36,21 +36,12 @@ from .admission import (
     store_if_clear,
     take_leases,
 )
+from .approval_rows import SELECT_APPROVAL, UPDATE_APPROVAL, ApprovalRow
 from .bookkeeping import Delivery, mark_delivered
 from .budgeting import Charge, OverBudget, afford, held, shown
 from .events import EventType
 from .evidence import answering, earlier_unknown
-from .rows import (
-    SELECT_APPROVAL,
-    SELECT_ATTEMPTS,
-    UPDATE_APPROVAL,
-    ApprovalRow,
-    AttemptRow,
-    CallRow,
-    create,
-    get_call,
-    move,
-)
+from .rows import SELECT_ATTEMPTS, AttemptRow, CallRow, create, get_call, move
 from .run_rows import standing
 from .sealing import Sealed, store
 from .sql import Count, Fact, Sql, add, change, fetch, one

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, select, text
 
-from .rows import JOINABLE, WAITING, ApprovalRow, AttemptRow, CallRow
+from .approval_rows import ApprovalRow
+from .rows import JOINABLE, WAITING, AttemptRow, CallRow
 from .sql import Count, Sql
 from .tables import approvals, attempts, calls, events
 

@@ -1,4 +1,4 @@
-"""Calls, attempts, approvals and keys as values, and the statements that read and write them by primary key.
+"""Calls, attempts and keys as values, and the statements that read and write them by primary key.
 
 A change to a call is always the same: read the row, make its successor with `move` or `touch`, which writes the event
 and the row under compare-and-set on `revision`. What each change means is said in the modules beside this one.
@@ -18,7 +18,7 @@ from .events import EventType
 from .run_rows import WHOLE, Standing, chained, extend, post, standing
 from .sql import Fact, Sql, add, change, one
 from .states import UNRESOLVED, Move, after
-from .tables import approvals, attempts, calls, keys
+from .tables import attempts, calls, keys
 
 
 class StaleRowError(Exception):
@@ -78,6 +78,7 @@ class CallRow(NamedTuple):
     cancel_requested_by: str | None = None
     cancel_reason: str | None = None
     charges: str | None = None
+    proof: str | None = None
     revision: int = 0
     seq: int = 0
     head: bytes = b""
@@ -181,66 +182,6 @@ KEEP_LATE: Sql[Any] = Sql(
     update(attempts)
     .where(attempts.c.call_id == bindparam("of"), attempts.c.generation == bindparam("number"))
     .values(late=bindparam("late"), late_payload=bindparam("late_payload"), handler_ended_at=bindparam("at"))
-)
-
-
-class ApprovalRow(NamedTuple):
-    """One row of `approvals`."""
-
-    approval_id: str
-    call_id: str
-    run_id: str
-    step: str | None
-    tenant: str
-    requester: str
-    client: str
-    tool: str
-    version: str
-    schema_digest: str
-    effect: str
-    digest: str
-    assurance: str
-    rule_id: str | None
-    reason: str
-    approvers: str
-    over_mcp: int
-    state: str
-    requested_at: int
-    expires_at: int
-    execute_within: int
-    execute_until: int | None
-    decided_at: int | None
-    decided_by: str | None
-    strength: str | None
-    via: str | None
-    note: str | None
-    superseded_by: str | None
-
-
-SELECT_APPROVAL: Sql[ApprovalRow] = Sql(
-    select(*[approvals.c[name] for name in ApprovalRow._fields])
-    .where(approvals.c.approval_id == bindparam("approval_id", type_=approvals.c.approval_id.type))
-    .with_for_update(),
-    ApprovalRow,
-)
-UPDATE_APPROVAL: Sql[Any] = Sql(
-    update(approvals)
-    .where(approvals.c.approval_id == bindparam("of"), approvals.c.state == bindparam("was"))
-    .values(
-        {
-            name: bindparam(name)
-            for name in (
-                "state",
-                "execute_until",
-                "decided_at",
-                "decided_by",
-                "strength",
-                "via",
-                "note",
-                "superseded_by",
-            )
-        }
-    )
 )
 
 

@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, case, func, literal, select
 
+from .approval_rows import ApprovalRow
 from .queries import EVENT_PAGE, EventRow
-from .rows import ApprovalRow, CallRow, get_call
+from .rows import CallRow, get_call
 from .run_rows import WAKE, RunRow, StepRow, get_run
 from .runs import calls_of, steps_of
 from .sealing import Bytes, PayloadRow

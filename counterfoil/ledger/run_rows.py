@@ -76,6 +76,7 @@ class RunRow(NamedTuple):
     parent_run_id: str | None = None
     from_step: str | None = None
     trace_id: str | None = None
+    proof: str | None = None
     version: int = 0
     seq: int = 0
     head: bytes = b""

@@ -46,4 +46,28 @@ _RUNS: Final[Step] = (
     "CREATE UNIQUE INDEX calls_step ON calls (run_id, step, item, route) WHERE step IS NOT NULL",
 )  # the old outbox had no reader
 
-STEPS: Final[tuple[Step, ...]] = (_CHARGES, _RUNS)
+_DECISIONS: Final[Step] = (
+    "ALTER TABLE calls ADD COLUMN proof VARCHAR",
+    "ALTER TABLE runs ADD COLUMN proof VARCHAR",
+    "ALTER TABLE approvals ADD COLUMN proof VARCHAR",
+    "ALTER TABLE approvals ADD COLUMN stalled_at BIGINT",
+    (
+        "CREATE TABLE places ( approval_id VARCHAR NOT NULL, n BIGINT NOT NULL, call_id VARCHAR NOT NULL, "
+        "digest VARCHAR NOT NULL, consumed_at BIGINT, PRIMARY KEY (approval_id, n) )"
+    ),
+    "CREATE INDEX places_call ON places (call_id)",
+    (
+        "INSERT INTO places (approval_id, n, call_id, digest, consumed_at) SELECT approval_id, 0, call_id, digest, "
+        "CASE WHEN state = 'consumed' THEN decided_at END FROM approvals"
+    ),
+    (
+        "CREATE TABLE declines ( approval_id VARCHAR NOT NULL, client VARCHAR NOT NULL, at BIGINT NOT NULL, "
+        "PRIMARY KEY (approval_id, client) )"
+    ),
+    (
+        'CREATE TABLE holds ( kind VARCHAR NOT NULL, name VARCHAR NOT NULL, "by" VARCHAR NOT NULL, '
+        "reason VARCHAR NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (kind, name) )"
+    ),
+)
+
+STEPS: Final[tuple[Step, ...]] = (_CHARGES, _RUNS, _DECISIONS)

@@ -103,6 +103,7 @@ calls = Table(
     Column("cancel_requested_at", BigInteger),
     Column("cancel_requested_by", String),
     Column("cancel_reason", String),
+    Column("proof", String),  # how its subject's identity was proven: token; null where it was not
     Column("revision", BigInteger, nullable=False),  # compare-and-set
     Column("seq", BigInteger, nullable=False),  # of the chain's last event
     Column("head", LargeBinary, nullable=False),  # its hash
@@ -192,7 +193,7 @@ approvals = Table(
     "approvals",
     metadata,
     Column("approval_id", String, primary_key=True),
-    Column("call_id", String, nullable=False),
+    Column("call_id", String, nullable=False),  # of several, the first
     Column("run_id", String, nullable=False),
     Column("step", String),
     Column("tenant", String, nullable=False),
@@ -219,6 +220,8 @@ approvals = Table(
     Column("via", String),
     Column("note", String),
     Column("superseded_by", String),
+    Column("proof", String),  # how its requester's identity was proven
+    Column("stalled_at", BigInteger),  # decided, and then held up: the window stands still
 )
 Index("approvals_call", approvals.c.call_id)
 Index(
@@ -226,6 +229,35 @@ Index(
     approvals.c.tenant, approvals.c.requester,
     sqlite_where=approvals.c.state == "pending", postgresql_where=approvals.c.state == "pending",
 )  # fmt: skip
+
+places = Table(
+    "places",
+    metadata,
+    Column("approval_id", String, primary_key=True),
+    Column("n", BigInteger, primary_key=True),  # from 0, in the order in which they are shown
+    Column("call_id", String, nullable=False),
+    Column("digest", String, nullable=False),  # hex HMAC over this call's part of the proposal
+    Column("consumed_at", BigInteger),  # its first T1
+)
+Index("places_call", places.c.call_id)
+
+declines = Table(
+    "declines",
+    metadata,
+    Column("approval_id", String, primary_key=True),
+    Column("client", String, primary_key=True),  # whose form was declined: tenant, subject and client as JSON
+    Column("at", BigInteger, nullable=False),
+)
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("kind", String, primary_key=True),  # all | tool | tenant | subject | run
+    Column("name", String, primary_key=True),  # empty for all
+    Column("by", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
 
 keys = Table(
     "keys",
@@ -313,6 +345,7 @@ runs = Table(
     Column("parent_run_id", String),
     Column("from_step", String),
     Column("trace_id", String),
+    Column("proof", String),  # as of a call
     Column("version", BigInteger, nullable=False),  # compare-and-set; counts the events of its calls too
     Column("seq", BigInteger, nullable=False),
     Column("head", LargeBinary, nullable=False),

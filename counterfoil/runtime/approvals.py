@@ -23,7 +23,8 @@ from .refusal import RefusedError, refuse, refuse_arguments
 from .views import ApprovalView, ErrorView, PlainView
 
 if TYPE_CHECKING:
-    from ..ledger.rows import ApprovalRow, CallRow
+    from ..ledger.approval_rows import ApprovalRow
+    from ..ledger.rows import CallRow
     from .following import Follower
     from .parts import Parts
     from .viewing import Viewer

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from ..ledger.states import CallState
 
 if TYPE_CHECKING:
-    from ..ledger.rows import ApprovalRow, CallRow
+    from ..ledger.approval_rows import ApprovalRow
+    from ..ledger.rows import CallRow
     from .parts import Parts
     from .viewing import Viewer
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..ledger.admission import Duplicate, Unresolved
-    from ..ledger.rows import ApprovalRow, CallRow
+    from ..ledger.approval_rows import ApprovalRow
+    from ..ledger.rows import CallRow
 
 
 class CallerGoneError(Exception):

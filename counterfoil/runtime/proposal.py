@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 
 from ..canonical import canonical
-from ..ledger.rows import ApprovalRow, CallRow
+from ..ledger.approval_rows import ApprovalRow
+from ..ledger.rows import CallRow
 from ..registry.contract import Contract
 from ..registry.policy import Decision
 from ..registry.vocabulary import JsonObject

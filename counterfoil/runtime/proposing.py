@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from ..ledger.approval_rows import ApprovalRow
 from ..ledger.approving import Proposed, TooManyPending, propose, repropose
 from ..ledger.errors import CannotRecordError
-from ..ledger.rows import ApprovalRow, CallRow
+from ..ledger.rows import CallRow
 from ..registry.contract import Contract
 from ..registry.policy import Decision
 from ..registry.principal import Principal

@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Final
 
 from ..ledger.admission import Relation
+from ..ledger.approval_rows import ApprovalRow
 from ..ledger.approving import join_key
 from ..ledger.bookkeeping import open_request, request_cancel
 from ..ledger.errors import CannotRecordError, DamagedChainError, LedgerError
 from ..ledger.recovering import attempt_again, claim
-from ..ledger.rows import ApprovalRow, CallRow
+from ..ledger.rows import CallRow
 from ..ledger.states import CallState
 from ..registry.budgets import Budgets
 from ..registry.contract import Contract

@@ -13,7 +13,8 @@ from .views import CallView, ErrorView, Next, Truncated, approval_part, error_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..ledger.rows import ApprovalRow, CallRow
+    from ..ledger.approval_rows import ApprovalRow
+    from ..ledger.rows import CallRow
     from ..ledger.store import Ledger
     from ..registry.vocabulary import JsonValue
     from .refusal import Reason

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..ledger.approval_rows import ApprovalRow
 from ..ledger.approvals import ApprovalState
 from ..ledger.queries import EventRow
-from ..ledger.rows import ApprovalRow, CallRow
+from ..ledger.rows import CallRow
 from ..ledger.states import ENDED, CallState
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from .clock import rfc3339

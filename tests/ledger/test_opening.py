@@ -177,15 +177,20 @@ def test_a_step_that_fails_leaves_the_older_ledger_as_it_was(tmp_path: Path) -> 
         migrations.migrate(tmp_path / "absent.db", now=1)
 
 
+BEFORE_DECISIONS = (
+    "DROP TABLE places", "DROP TABLE declines", "DROP TABLE holds",
+    "ALTER TABLE calls DROP COLUMN proof", "ALTER TABLE runs DROP COLUMN proof",
+    "ALTER TABLE approvals DROP COLUMN proof", "ALTER TABLE approvals DROP COLUMN stalled_at",
+)  # fmt: skip
 BEFORE_RUNS = (
-    "DROP TABLE plans", "DROP TABLE runs", "DROP TABLE steps", "DROP INDEX calls_step", "DROP TABLE outbox",
+    *BEFORE_DECISIONS, "DROP TABLE plans", "DROP TABLE runs", "DROP TABLE steps", "DROP INDEX calls_step", "DROP TABLE outbox",
     "CREATE TABLE outbox (id INTEGER PRIMARY KEY, topic VARCHAR, call_id VARCHAR, at BIGINT)",
     "INSERT INTO outbox (topic, call_id, at) VALUES ('decided', 'call_1', 1)",
 )  # fmt: skip
 BEFORE_CHARGES = (*BEFORE_RUNS, "ALTER TABLE calls DROP COLUMN charges")
 
 
-@pytest.mark.parametrize(("version", "undo"), [(1, BEFORE_CHARGES), (2, BEFORE_RUNS)])
+@pytest.mark.parametrize(("version", "undo"), [(1, BEFORE_CHARGES), (2, BEFORE_RUNS), (3, BEFORE_DECISIONS)])
 def test_an_older_ledger_is_brought_forward_to_the_schema_of_a_fresh_one(
     tmp_path: Path, version: int, undo: tuple[str, ...]
 ) -> None:

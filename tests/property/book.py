@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 
 from counterfoil.ledger import keyring, migrations, owners, sealing
 from counterfoil.ledger.admission import Neighbours
-from counterfoil.ledger.rows import ApprovalRow, CallRow, get_call
+from counterfoil.ledger.approval_rows import ApprovalRow
+from counterfoil.ledger.rows import CallRow, get_call
 from counterfoil.ledger.sql import Fact, run
 
 from .model import WINDOW, Ask

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 from counterfoil.ledger import owners
 from counterfoil.ledger.admission import Neighbours
+from counterfoil.ledger.approval_rows import ApprovalRow
 from counterfoil.ledger.approving import Decision, Proposed, decide, propose
 from counterfoil.ledger.dispatching import Attempt, Dispatched, dispatch_new, dispatch_queued
 from counterfoil.ledger.queries import CALL
 from counterfoil.ledger.recovering import claim
-from counterfoil.ledger.rows import ApprovalRow, CallRow
+from counterfoil.ledger.rows import CallRow
 from counterfoil.ledger.sealing import Sealed
 from counterfoil.ledger.settling import Settlement, settle
 from counterfoil.ledger.sql import Fact

@@ -19,7 +19,8 @@ from .folding import has_effect
 from .states import RunStatus
 
 if TYPE_CHECKING:
-    from ...ledger.rows import ApprovalRow, CallRow
+    from ...ledger.approval_rows import ApprovalRow
+    from ...ledger.rows import CallRow
     from ...ledger.run_reading import Snapshot
     from ...ledger.run_rows import RunRow
     from ...registry.budgets import Budget
