@@ -5,9 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
-from .approval_rows import CHANGED, SELECT_APPROVAL, UPDATE_APPROVAL, ApprovalRow
+from sqlalchemy import bindparam, func, select, text
+
+from .approval_rows import CHANGED, CONSUME_PLACE, SELECT_APPROVAL, UPDATE_APPROVAL, ApprovalRow, PlaceRow
 from .rows import CallRow
-from .sql import Fact, change, one
+from .sql import Count, Fact, Sql, change, one
+from .tables import calls, places
 
 
 class ApprovalState(StrEnum):
@@ -33,8 +36,45 @@ def set_state(approval: ApprovalRow, state: ApprovalState, **changes: Any) -> Fa
     return new
 
 
-def revoke(row: CallRow) -> Fact[None]:
-    """Revoke what is open of a call that will not be sent."""
+WAITING_UNDER: Sql[Count] = Sql(
+    select(func.count())
+    .select_from(places.join(calls, calls.c.call_id == places.c.call_id))
+    .where(
+        places.c.approval_id == bindparam("approval_id"),
+        places.c.consumed_at.is_(None),
+        calls.c.approval_id == places.c.approval_id,
+        calls.c.call_id != bindparam("mine"),
+        text("(calls.state = 'awaiting_approval' OR calls.state = 'queued')"),
+    ),
+    Count,
+)
+
+
+def is_last(approval_id: str, call_id: str = "") -> Fact[bool]:
+    """True if no other call than this one waits under a proposal, for its decision or for its own T1."""
+    others = yield from one(WAITING_UNDER, approval_id=approval_id, mine=call_id)
+    return others is None or others.n == 0
+
+
+def let_go(row: CallRow) -> Fact[None]:
+    """A call that will not be sent leaves its place; what is open of its proposal is revoked with the last one."""
     found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
-    if found is not None and found.state in OPEN:
+    if found is not None and found.state in OPEN and (yield from is_last(found.approval_id, row.call_id)):
         yield from set_state(found, ApprovalState.REVOKED)
+
+
+def consume(approval: ApprovalRow, place: PlaceRow, at: int) -> Fact[None]:
+    """A call takes its place, once; with the last one the approval is consumed."""
+    yield from change(CONSUME_PLACE, of=approval.approval_id, by=place.call_id, at=at)
+    state = ApprovalState(approval.state)
+    if (yield from is_last(approval.approval_id, place.call_id)):
+        state = ApprovalState.CONSUMED
+    if state != approval.state or approval.stalled_at is not None:
+        yield from set_state(approval, state, execute_until=window_ends(approval, at), stalled_at=None)
+
+
+def window_ends(approval: ApprovalRow, at: int) -> int | None:
+    """Until when an approved proposal can be carried out, in microseconds; what stood in the way is not counted."""
+    if approval.execute_until is None or approval.stalled_at is None:
+        return approval.execute_until
+    return approval.execute_until + max(0, at - approval.stalled_at)

@@ -7,40 +7,17 @@ compare-and-set each, so that of two decisions one wins and the other is told.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
-
-from sqlalchemy import bindparam, func, select, text
 
 from ..canonical import JsonObject
-from .admission import Busy, Duplicate, Neighbours, RunSaysNo, Unresolved, bind_key, find_bound, run_says
-from .approval_rows import SELECT_APPROVAL, ApprovalRow
-from .approvals import OPEN, ApprovalState, revoke, set_state
-from .bookkeeping import Delivery, mark_delivered
-from .dispatching import look
+from .admission import bind_key, find_bound
+from .approval_rows import SELECT_APPROVAL, SELECT_PLACES, ApprovalRow
+from .approvals import OPEN, ApprovalState, let_go, set_state
 from .events import EventType
-from .rows import CallRow, create, get_call, move, touch
-from .sealing import Sealed, store
+from .rows import CallRow, get_call, move, touch
 from .settling import release
-from .sql import Count, Fact, Sql, add, one
+from .sql import Fact, fetch, one
 from .states import CallState, Move
-from .tables import approvals
-
-
-@dataclass(frozen=True, slots=True)
-class Proposed:
-    """The call waits for a decision."""
-
-    row: CallRow
-    approval: ApprovalRow
-
-
-@dataclass(frozen=True, slots=True)
-class TooManyPending:
-    """The subject has as many undecided proposals as it may have."""
-
-    pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +35,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The decision won."""
+    """The decision won; `rows` are the calls that it was about and that still waited for it."""
 
-    row: CallRow
+    rows: tuple[CallRow, ...]
     approval: ApprovalRow
 
 
@@ -70,90 +47,6 @@ class NotDecided:
 
     why: str
     approval: ApprovalRow | None
-
-
-ProposeResult: TypeAlias = Proposed | TooManyPending | Duplicate | Unresolved | RunSaysNo
-
-_PENDING: Sql[Count] = Sql(
-    select(func.count())
-    .select_from(approvals)
-    .where(
-        approvals.c.tenant == bindparam("tenant"),
-        approvals.c.requester == bindparam("requester"),
-        text("approvals.state = 'pending'"),
-    ),
-    Count,
-)
-
-
-def propose(
-    row: CallRow,
-    who: Neighbours,
-    arguments: Sealed,
-    approval: ApprovalRow,
-    *,
-    pending_max: int,
-    owner_id: str = "",
-    deliveries: Sequence[Delivery] = (),
-) -> Fact[ProposeResult]:
-    """A new call's first record where a person must decide before it is sent; `owner_id` drives its run, if any."""
-    yield from mark_delivered(deliveries)
-    said = yield from run_says(row, owner_id, row.created_at)
-    if said is not None:
-        return said
-    stop = yield from look(who, row.resource_keys)
-    if stop is not None and not isinstance(stop, Busy):
-        return stop
-    pending = yield from one(_PENDING, tenant=row.tenant, requester=row.subject)
-    if pending is not None and pending.n >= pending_max:
-        return TooManyPending(pending.n)
-    yield from store(arguments)
-    yield from add(approvals, approval)
-    data = _proposal(approval) | {
-        "tool": row.tool,
-        "version": row.version,
-        "effect": row.effect,
-        "subject": row.subject,
-        "args_digest": row.args_digest,
-        "arguments": json.loads(row.args_shown),
-        "commitment": arguments.commitment,
-    }
-    made = yield from create(
-        row, Move.PROPOSE, EventType.PROPOSED, data, approval_id=approval.approval_id, rule_id=approval.rule_id
-    )
-    return Proposed(made, approval)
-
-
-def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Proposed | None]:
-    """A fresh proposal for a call whose approval no longer fits or was not used in time; None if it moved meanwhile."""
-    row = yield from get_call(call_id)
-    if row is None or row.state not in {
-        CallState.QUEUED,
-        CallState.AWAITING_APPROVAL,
-        CallState.AWAITING_RECONCILIATION,
-    }:
-        return None
-    old = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
-    if old is not None and old.state in OPEN:
-        yield from set_state(old, ApprovalState.SUPERSEDED, superseded_by=approval.approval_id)
-    yield from add(approvals, approval)
-    data = _proposal(approval) | {"why": why, "supersedes": row.approval_id}
-    made = yield from move(
-        row,
-        Move.REPROPOSE,
-        EventType.PROPOSED,
-        at,
-        data,
-        approval_id=approval.approval_id,
-        rule_id=approval.rule_id,
-        by_decision=0,
-        request_owner=None,
-        outcome=None,
-        code=None,
-        message=None,
-        cancel_requested_at=None,
-    )
-    return Proposed(made, approval)
 
 
 def decide(approval_id: str, decision: Decision) -> Fact[Decided | NotDecided]:
@@ -168,8 +61,8 @@ def decide(approval_id: str, decision: Decision) -> Fact[Decided | NotDecided]:
         return NotDecided("expired", found._replace(state=ApprovalState.EXPIRED))
     if decision.digest is not None and decision.digest != found.digest:
         return NotDecided("digest", found)
-    row = yield from get_call(found.call_id)
-    if row is None or row.state != CallState.AWAITING_APPROVAL:
+    rows = yield from _waiting_for(found)
+    if not rows:
         return NotDecided("moved", found)
     decision = replace(decision, at=max(decision.at, found.requested_at))  # the clock may have been set back
     state = ApprovalState.APPROVED if decision.approve else ApprovalState.REJECTED
@@ -183,23 +76,47 @@ def decide(approval_id: str, decision: Decision) -> Fact[Decided | NotDecided]:
         via=decision.via,
         note=decision.note,
     )
-    return Decided((yield from _carry_out(row, done, decision)), done)
+    carried: tuple[CallRow, ...] = ()
+    for row in rows:
+        carried = (*carried, (yield from _carry_out(row, done, decision)))
+    return Decided(carried, done)
+
+
+def revoke(approval_id: str, by: Decision) -> Fact[Decided | NotDecided]:
+    """A person takes back a proposal, decided or not, whose calls were not sent yet: those are refused."""
+    found = yield from one(SELECT_APPROVAL, approval_id=approval_id)
+    if found is None:
+        return NotDecided("unknown", None)
+    if found.state not in OPEN:
+        return NotDecided(found.state, found)
+    if by.digest is not None and by.digest != found.digest:
+        return NotDecided("digest", found)
+    rows = yield from _waiting_for(found)
+    done = yield from set_state(found, ApprovalState.REVOKED)
+    data: JsonObject = {
+        "approval_id": approval_id, "digest": found.digest, "by": by.by, "strength": by.strength, "via": by.via,
+        "note": by.note,
+    }  # fmt: skip
+    text = f"The approval was revoked by {by.by} before the call was sent."
+    refused: tuple[CallRow, ...] = ()
+    for row in rows:
+        refused = (*refused, (yield from _refuse(row, EventType.REVOKED, by.at, "approval_invalid", text, data=data)))
+    return Decided(refused, done)
 
 
 def expire(approval_id: str, at: int) -> Fact[CallRow | None]:
-    """An undecided proposal past its time: recorded once, so that no clock set back revives it."""
+    """An undecided proposal past its time: recorded once, so that no clock set back revives it. Its last call."""
     found = yield from one(SELECT_APPROVAL, approval_id=approval_id)
     if found is None or found.state != ApprovalState.PENDING or at <= found.expires_at:
         return None
+    rows = yield from _waiting_for(found)
     yield from set_state(found, ApprovalState.EXPIRED)
     row = yield from get_call(found.call_id)
-    if row is None or row.state != CallState.AWAITING_APPROVAL:
-        return row
-    return (
-        yield from _refuse(
-            row, EventType.EXPIRED, at, "approval_expired", "Nobody decided in time. Ask again for a new proposal."
+    for waiting in rows:
+        row = yield from _refuse(
+            waiting, EventType.EXPIRED, at, "approval_expired", "Nobody decided in time. Ask again for a new proposal."
         )
-    )
+    return row
 
 
 def withdraw(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None]:
@@ -210,7 +127,7 @@ def withdraw(call_id: str, by: str, reason: str, at: int) -> Fact[CallRow | None
     row = yield from get_call(call_id)
     if row is None or row.state not in {CallState.AWAITING_APPROVAL, CallState.QUEUED}:
         return None
-    yield from revoke(row)
+    yield from let_go(row)
     if row.sent == "unknown":
         return (yield from _lose(row, EventType.CANCELLED, at, {"by": by, "reason": reason}))
     sent_before = row.generation > 0
@@ -241,7 +158,7 @@ def refuse_waiting(
     row = yield from get_call(call_id)
     if row is None or row.state not in {CallState.AWAITING_APPROVAL, CallState.QUEUED}:
         return None
-    yield from revoke(row)
+    yield from let_go(row)
     return (yield from _refuse(row, EventType.REFUSED, at, code, message, outcome=outcome, details=details))
 
 
@@ -258,6 +175,17 @@ def join_key(call_id: str, key: str, at: int) -> Fact[CallRow | None]:
             return row
         yield from bind_key(row, key, at)
     return (yield from touch(row, EventType.JOINED, at, {"key": "bound"}, key=key))
+
+
+def _waiting_for(approval: ApprovalRow) -> Fact[list[CallRow]]:
+    """The calls that wait under a proposal, for its decision or for their T1, in the order of their places."""
+    found: list[CallRow] = []
+    for place in (yield from fetch(SELECT_PLACES, approval_id=approval.approval_id)):
+        row = yield from get_call(place.call_id)
+        waits = row is not None and row.state in {CallState.AWAITING_APPROVAL, CallState.QUEUED}
+        if row is not None and waits and row.approval_id == approval.approval_id and place.consumed_at is None:
+            found.append(row)
+    return found
 
 
 def _carry_out(row: CallRow, approval: ApprovalRow, decision: Decision) -> Fact[CallRow]:
@@ -326,14 +254,3 @@ def _lose(row: CallRow, event: EventType, at: int, data: JsonObject) -> Fact[Cal
             by_decision=0,
         )
     )
-
-
-def _proposal(approval: ApprovalRow) -> JsonObject:
-    return {
-        "approval_id": approval.approval_id,
-        "digest": approval.digest,
-        "assurance": approval.assurance,
-        "rule_id": approval.rule_id,
-        "reason": approval.reason,
-        "expires_at": approval.expires_at,
-    }

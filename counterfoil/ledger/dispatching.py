@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import bindparam, func, select
 
@@ -36,7 +36,8 @@ from .admission import (
     store_if_clear,
     take_leases,
 )
-from .approval_rows import SELECT_APPROVAL, UPDATE_APPROVAL, ApprovalRow
+from .approval_rows import SELECT_APPROVAL, SELECT_PLACE, ApprovalRow, PlaceRow
+from .approvals import ApprovalState, consume, window_ends
 from .bookkeeping import Delivery, mark_delivered
 from .budgeting import Charge, OverBudget, afford, held, shown
 from .events import EventType
@@ -44,7 +45,7 @@ from .evidence import answering, earlier_unknown
 from .rows import SELECT_ATTEMPTS, AttemptRow, CallRow, create, get_call, move
 from .run_rows import standing
 from .sealing import Sealed, store
-from .sql import Count, Fact, Sql, add, change, fetch, one
+from .sql import Count, Fact, Sql, add, fetch, one
 from .states import CallState, Move
 from .tables import attempts, calls
 
@@ -88,6 +89,9 @@ class LateFound:
 
     row: CallRow
 
+
+_KEPT: Final = frozenset({ApprovalState.APPROVED, ApprovalState.CONSUMED, ApprovalState.SUPERSEDED})
+"""The states of a proposal under which a call that has taken its place may be sent again."""
 
 NotDispatched: TypeAlias = (
     LateFound | Duplicate | Unresolved | Busy | OverBudget | OwnerLapsed | ApprovalGone | Moved | RunSaysNo
@@ -181,10 +185,8 @@ def dispatch_queued(
     stop = stop or (yield from afford(attempt.charges if row.charges is None else ()))
     if stop is not None:
         return stop
-    if approval is not None and approval.state == "approved":
-        yield from change(
-            UPDATE_APPROVAL, of=approval.approval_id, was="approved", **_kept(approval) | {"state": "consumed"}
-        )
+    if approval is not None and approval[1].consumed_at is None:
+        yield from consume(*approval, attempt.at)
     number = row.generation + 1
     sent = yield from move(
         row,
@@ -274,24 +276,16 @@ def _give_up_resending(row: CallRow, why: str, at: int) -> Fact[CallRow]:
     )
 
 
-def _consumable(row: CallRow, digest: str, at: int) -> Fact[ApprovalRow | None]:
+def _consumable(row: CallRow, digest: str, at: int) -> Fact[tuple[ApprovalRow, PlaceRow] | None]:
+    """What this attempt takes: its place in an approved proposal, or the one that an earlier attempt of it took."""
     found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
-    fits = (
-        found is not None
-        and found.call_id == row.call_id
-        and found.digest == digest
-        and (found.state == "approved" or (row.generation > 0 and found.state == "consumed"))
-        and found.execute_until is not None
-        and at <= found.execute_until
-    )
-    return found if fits else None
-
-
-def _kept(approval: ApprovalRow) -> dict[str, Any]:
-    return {
-        name: getattr(approval, name)
-        for name in ("state", "execute_until", "decided_at", "decided_by", "strength", "via", "note", "superseded_by")
-    }
+    place = yield from one(SELECT_PLACE, approval_id=row.approval_id or "", call_id=row.call_id)
+    if found is None or place is None or place.digest != digest:
+        return None
+    taken = place.consumed_at is not None and row.generation > 0 and found.state in _KEPT
+    ends = window_ends(found, at)
+    fits = taken or (place.consumed_at is None and found.state == ApprovalState.APPROVED)
+    return (found, place) if fits and ends is not None and at <= ends else None
 
 
 def _cross(row: CallRow, attempt: Attempt) -> Fact[None]:

@@ -12,6 +12,7 @@ class EventType(StrEnum):
     REFUSALS_COUNTED = "refusals_counted"  # more refusals of one subject than are written out
     PROPOSED = "proposed"  # a person must decide
     DECIDED = "decided"
+    REVOKED = "revoked"  # a person took the proposal back before anything was sent
     EXPIRED = "expired"
     QUEUED = "queued"
     DISPATCHED = "dispatched"  # T1

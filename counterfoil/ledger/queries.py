@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select, text
 from .approval_rows import ApprovalRow
 from .rows import JOINABLE, WAITING, AttemptRow, CallRow
 from .sql import Count, Sql
-from .tables import approvals, attempts, calls, events
+from .tables import approvals, attempts, calls, events, places
 
 EVENT_PAGE = 200
 LIST_PAGE = 50
@@ -42,6 +42,14 @@ EVENTS: Sql[EventRow] = Sql(
     .limit(EVENT_PAGE + 1),
     EventRow,
 )
+COVERED: Sql[CallRow] = Sql(
+    select(*[calls.c[name] for name in CallRow._fields])
+    .select_from(places.join(calls, calls.c.call_id == places.c.call_id))
+    .where(places.c.approval_id == bindparam("approval_id"))
+    .order_by(places.c.n),
+    CallRow,
+)
+"""The calls that a proposal covers, in the order of their places."""
 APPROVAL: Sql[ApprovalRow] = Sql(
     select(*_APPROVAL).where(approvals.c.approval_id == bindparam("approval_id")), ApprovalRow
 )

@@ -14,7 +14,20 @@ from .events import EventType
 from .evidence import HAPPENED
 from .sql import Sql
 from .states import ENDED, SENT_AND_OPEN, CallState
-from .tables import approvals, attempts, budgets, calls, events, keys, leases, payload_chunks, payloads, plans, runs
+from .tables import (
+    approvals,
+    attempts,
+    budgets,
+    calls,
+    events,
+    keys,
+    leases,
+    payload_chunks,
+    payloads,
+    places,
+    plans,
+    runs,
+)
 
 ROWS: Final = 100  # of each rule
 
@@ -210,15 +223,21 @@ RULES: Final = (
         ),
     ),
     _rule(
-        "approval_has_call", "approvals", "its call is missing",
-        select(_p.approval_id).where(_no(calls, _c.call_id == _p.call_id)),
+        "approval_has_call", "approvals", "it covers no call, or a call of it is missing",
+        select(_p.approval_id).where(
+            or_(
+                _no(places, places.c.approval_id == _p.approval_id),
+                _is_there(places, places.c.approval_id == _p.approval_id, _no(calls, _c.call_id == places.c.call_id)),
+            )
+        ),
     ),
     _rule(
-        "approval_open", "approvals", "it is open and its call does not wait for it",
+        "approval_open", "approvals", "it is open and no call waits for it",
         select(_p.approval_id).where(
             or_(_p.state == "pending", _p.state == "approved"),
             _no(
-                calls, _c.call_id == _p.call_id, _c.approval_id == _p.approval_id,
+                calls.join(places, places.c.call_id == _c.call_id),
+                places.c.approval_id == _p.approval_id, _c.approval_id == _p.approval_id,
                 or_(
                     and_(_p.state == "pending", _c.state == CallState.AWAITING_APPROVAL.value),
                     and_(_p.state == "approved", _c.state == CallState.QUEUED.value),
@@ -227,16 +246,23 @@ RULES: Final = (
         ),
     ),
     _rule(
-        "approval_consumed", "approvals", "it is consumed and its call was never sent",
+        "approval_consumed", "approvals", "it is consumed and none of its calls was sent",
         select(_p.approval_id).where(
-            _p.state == "consumed", _is_there(calls, _c.call_id == _p.call_id, _c.attempts == 0)
+            _p.state == "consumed",
+            _no(
+                calls.join(places, places.c.call_id == _c.call_id),
+                places.c.approval_id == _p.approval_id, places.c.consumed_at.is_not(None), _c.attempts > 0,
+            ),
         ),
     ),
     _rule(
         "approval_awaited", "calls", "it waits for a decision and no proposal of it is undecided",
         select(_c.call_id).where(
             _c.state == CallState.AWAITING_APPROVAL.value,
-            _no(approvals, _p.approval_id == _c.approval_id, _p.call_id == _c.call_id, _p.state == "pending"),
+            _no(
+                approvals.join(places, places.c.approval_id == _p.approval_id),
+                _p.approval_id == _c.approval_id, places.c.call_id == _c.call_id, _p.state == "pending",
+            ),
         ),
     ),
     _rule(

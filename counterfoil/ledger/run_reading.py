@@ -107,6 +107,7 @@ PENDING_OF_RUN: Sql[ApprovalRow] = Sql(
         calls.c.state == CallState.AWAITING_APPROVAL.value,
         approvals.c.state == "pending",
     )
+    .distinct()
     .order_by(approvals.c.requested_at),
     ApprovalRow,
 )

@@ -23,7 +23,7 @@ from .admission import (
     start_retention,
     take_leases,
 )  # fmt: skip
-from .approvals import revoke
+from .approvals import let_go
 from .bookkeeping import Delivery, mark_delivered
 from .budgeting import give_back, spend_after
 from .events import EventType
@@ -273,7 +273,7 @@ def _conclude_late(row: CallRow, crossing: AttemptRow, at: int) -> Fact[CallRow]
         details=_object(late.get("details")),
         evidence=_object(late.get("evidence")),
     )
-    yield from revoke(row)
+    yield from let_go(row)
     return (yield from conclude(row, settlement, output_payload=crossing.late_payload))
 
 

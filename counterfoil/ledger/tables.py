@@ -19,7 +19,7 @@ from sqlalchemy import (
     and_,
     or_,
     text,
-)
+)  # fmt: skip
 
 metadata = MetaData()
 
@@ -42,9 +42,7 @@ owners = Table(
     Column("host", String, nullable=False),
     Column("pid", BigInteger, nullable=False),
     Column("started_at", BigInteger, nullable=False),
-    Column(
-        "beat", BigInteger, nullable=False
-    ),  # counts up; a watcher that sees it stand still for a lease declares the lapse
+    Column("beat", BigInteger, nullable=False),  # counts up; one that stands still for a lease is declared lapsed
     Column("beat_at", BigInteger, nullable=False),
     Column("lapsed_at", BigInteger),  # declared by a watcher, by compare-and-set on `beat`; never taken back
     Column("ended_at", BigInteger),  # an orderly end
@@ -133,13 +131,9 @@ _WAITING = or_(
 )
 Index(
     "calls_waiting",
-    calls.c.tenant,
-    calls.c.subject,
-    calls.c.tool,
-    calls.c.created_at,
-    sqlite_where=_WAITING,
-    postgresql_where=_WAITING,
-)
+    calls.c.tenant, calls.c.subject, calls.c.tool, calls.c.created_at,
+    sqlite_where=_WAITING, postgresql_where=_WAITING,
+)  # fmt: skip
 _REQUESTED = calls.c.request_owner.is_not(None)
 Index("calls_requested", calls.c.request_owner, sqlite_where=_REQUESTED, postgresql_where=_REQUESTED)
 Index("calls_recent", calls.c.tenant, calls.c.subject, calls.c.created_at)
@@ -397,9 +391,7 @@ events = Table(
     Column("tenant", String, nullable=False),
     Column("type", String, nullable=False),
     Column("at", BigInteger, nullable=False),
-    Column(
-        "body", String, nullable=False
-    ),  # canonical JSON; holds run_id, seq, type and at too, so that the hash covers them
+    Column("body", String, nullable=False),  # canonical JSON, with run_id, seq, type and at: the hash covers them
     Column("prev", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),  # SHA-256(0x00 || prev || body)
 )

@@ -6,18 +6,18 @@ Over MCP nothing is decided from tool arguments; a decision comes in by `decide`
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..ledger.approving import Decided, Decision, decide
+from ..ledger.approving import Decided, Decision, NotDecided, decide, revoke
 from ..ledger.errors import DamagedChainError, LedgerError
 from ..ledger.queries import PENDING, PENDING_OF_TENANT, RECENT_APPROVALS
 from ..ledger.recovering import claim
 from ..ledger.redact import redact_text
 from ..ledger.states import CallState
 from ..registry.principal import Principal
-from ..registry.vocabulary import ErrorCode, JsonValue
+from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from .answers import not_found, refusal_of, refusal_view
 from .refusal import RefusedError, refuse, refuse_arguments
 from .views import ApprovalView, ErrorView, PlainView
@@ -101,24 +101,41 @@ class Approvals:
             if decision not in {"approve", "reject"}:
                 raise refuse_arguments("/decision", "approve or reject", repr(decision[:20]))
             self._check_decider(row, decider)
-            said = Decision(
-                approve=decision == "approve",
-                by=decider.by,
-                strength=decider.strength,
-                via=decider.via,
-                at=self._parts.clock.now(),
-                digest=digest,
-                note=redact_text(note) if note else None,
-            )
+            said = self._said(decider, digest, note, approve=decision == "approve")
             done = await self._parts.ledger.record(lambda: decide(approval_id, said))
-            if isinstance(done, Decided):
-                await self._carry_out(done.row)
-                return await self._approval_view(done.approval, whole=True)
-            why = "its digest is another one" if done.why == "digest" else f"it is {done.why} already"
-            error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: {why}.")
-            return await self._approval_view(done.approval or row, refusal_of(error))
+            return await self._answered(row, done, "decided")
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
+
+    async def revoke(
+        self, approval_id: str, *, decider: Decider, digest: str | None = None, note: str | None = None
+    ) -> ApprovalView | PlainView:
+        """Take back a proposal, decided or not, whose calls were not sent; whoever may decide it may do that."""
+        try:
+            row = await self._viewer.approval(approval_id)
+            if row is None:
+                raise not_found(approval_id)
+            await self._parts.ledger.require_sound_chain(row.run_id)
+            self._check_decider(row, decider)
+            said = self._said(decider, digest, note, approve=False)
+            done = await self._parts.ledger.record(lambda: revoke(approval_id, said))
+            return await self._answered(row, done, "revoked")
+        except (RefusedError, LedgerError) as error:
+            return refusal_view(error)
+
+    def _said(self, decider: Decider, digest: str | None, note: str | None, *, approve: bool) -> Decision:
+        at, redacted = self._parts.clock.now(), redact_text(note) if note else None
+        return Decision(approve, decider.by, decider.strength, decider.via, at, digest, redacted)
+
+    async def _answered(self, row: ApprovalRow, done: Decided | NotDecided, verb: str) -> ApprovalView:
+        """What was recorded, with its calls carried on; or that nothing was, and why."""
+        if isinstance(done, Decided):
+            for call in done.rows:
+                await self._carry_out(call)
+            return await self._approval_view(done.approval, whole=True)
+        why = "its digest is another one" if done.why == "digest" else f"it is {done.why} already"
+        error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was {verb}: {why}.")
+        return await self._approval_view(done.approval or row, refusal_of(error))
 
     def _check_decider(self, row: ApprovalRow, decider: Decider) -> None:
         """Raise unless this person may decide it, by the rule's approvers and by what is proven of who they are."""
@@ -177,16 +194,22 @@ class Approvals:
         self, row: ApprovalRow, error: ErrorView | None = None, *, whole: bool = False
     ) -> ApprovalView:
         """`whole` shows every argument in full, for whoever decides; secrets stay hidden in either form."""
-        call = await self._viewer.row(row.call_id)
-        if call is None:
-            return ApprovalView(row, None, error)
-        return ApprovalView(row, await self._whole(call) if whole else json.loads(call.args_shown), error)
+        calls = await self._viewer.covered(row)
+        shown = [await self._whole(call) if whole else json.loads(call.args_shown) for call in calls]
+        if len(calls) > 1:
+            return ApprovalView(row, shown, error, items=items_of(calls))
+        return ApprovalView(row, shown[0] if shown else None, error)
 
     async def _whole(self, call: CallRow) -> JsonValue:
         arguments = await self._parts.ledger.open_payload(call.args_payload)
         entry = self._parts.catalogue.get(call.tool, call.version)
         sensitive = entry.contract.gate.sensitive if entry is not None else ()
         return self._parts.ledger.project(json.loads(arguments), sensitive, len(arguments) * 4 + WHOLE_BYTES)
+
+
+def items_of(calls: Sequence[CallRow]) -> tuple[JsonObject, ...]:
+    """What is said of each call of a proposal for several, in the order of its `arguments`."""
+    return tuple({"n": call.item, "call_id": call.call_id, "state": call.state} for call in calls)
 
 
 def may_see(row: ApprovalRow, principal: Principal) -> bool:

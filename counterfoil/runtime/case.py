@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..registry.principal import Principal
     from ..registry.request import CallRequest
     from .attempt import Running
+    from .gathering import Gathering
     from .refusal import RefusedError
     from .settlement import Result
     from .views import CallView
@@ -58,6 +59,7 @@ class Within:
     None where the plan states none. `budget` is what the whole run may use, in stored units. `parallel` is how many
     calls of the run may be under way at once; one takes it last, so that whoever waits for anything else holds none.
     `conceal` are the places of its arguments that no message shows, beside those that the tool marks.
+    The items of a `for_each` that need a person meet in `gathering`.
     """
 
     run_id: str
@@ -71,6 +73,12 @@ class Within:
     least_s: float | None = None
     budget: Mapping[Kind, int] = field(default_factory=dict["Kind", int])
     conceal: tuple[str, ...] = ()
+    gathering: Gathering | None = None
+
+    def passed(self) -> None:
+        """Of an item: it does not come to ask a person with the others (any more)."""
+        if self.gathering is not None:
+            self.gathering.passed(self.item)
 
     def narrow(self, contract: Contract) -> Contract:
         """The contract with the plan's own time-out and retry; these can only be the lower ones."""

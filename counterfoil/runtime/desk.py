@@ -182,6 +182,12 @@ class Desk:
         """A person's decision about one exact proposal; see `Approvals.decide`."""
         return await self._approvals.decide(approval_id, decision, decider=decider, digest=digest, note=note)
 
+    async def revoke(
+        self, approval_id: str, *, decider: Decider, digest: str | None = None, note: str | None = None
+    ) -> ApprovalView | PlainView:
+        """Take back what nobody sent yet; see `Approvals.revoke`."""
+        return await self._approvals.revoke(approval_id, decider=decider, digest=digest, note=note)
+
     async def reconcile(  # noqa: PLR0913 (the fields of the base tool)
         self,
         principal: Principal,

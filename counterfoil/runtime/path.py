@@ -90,6 +90,8 @@ class CallPath:
             raise beyond
         if known.decision.verdict is Verdict.APPROVE:
             return await self._proposer.propose(case)
+        if case.within is not None:
+            case.within.passed()
         alone = known.closed_read and not known.resources and not parts.settings.reads_before
         if alone and not charges(parts, case, parts.clock.now()):  # what is taken from a budget is taken before it runs
             return await self._read(case)

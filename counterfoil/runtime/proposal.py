@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from ..canonical import canonical
 from ..ledger.approval_rows import ApprovalRow
@@ -12,7 +14,12 @@ from ..registry.contract import Contract
 from ..registry.policy import Decision
 from ..registry.vocabulary import JsonObject
 
-PURPOSE = "approval"
+PURPOSE: Final = "approval"
+PURPOSE_OF_SEVERAL: Final = "approval of several"
+
+
+if TYPE_CHECKING:
+    from .gathering import Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +93,31 @@ def new_approval(
         note=None,
         superseded_by=None,
     )
+
+
+def strictest(decisions: Sequence[Decision]) -> Decision:
+    """What one proposal for all of these asks for: the strictest assurance, whoever may decide each of them."""
+    first = max(decisions, key=lambda decision: decision.assurance.strength)
+    over_mcp = all(decision.over_mcp for decision in decisions)
+    return replace(first, approvers=_who_may_decide(decisions) or (), over_mcp=over_mcp)
+
+
+def decided_together(wishes: Sequence[Wish]) -> list[list[Wish]]:
+    """One group where somebody may decide all of them; else one for each list of those who may."""
+    if not wishes:
+        return []
+    if _who_may_decide([wish.decision for wish in wishes]) is not None:
+        return [list(wishes)]
+    groups: dict[tuple[str, ...], list[Wish]] = {}
+    for wish in wishes:
+        groups.setdefault(wish.decision.approvers, []).append(wish)
+    return list(groups.values())
+
+
+def _who_may_decide(decisions: Sequence[Decision]) -> tuple[str, ...] | None:
+    """Those whom every restricted one of them names, nobody in particular if none is; None if nobody may."""
+    restricted = [decision.approvers for decision in decisions if decision.approvers]
+    if not restricted:
+        return ()
+    common = tuple(who for who in restricted[0] if all(who in others for others in restricted[1:]))
+    return common or None

@@ -6,11 +6,13 @@ Nothing is sent here. What an approval is bound to is checked before T1, which c
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ledger.approval_rows import ApprovalRow
-from ..ledger.approving import Proposed, TooManyPending, propose, repropose
+from ..ledger.dispatching import Moved
 from ..ledger.errors import CannotRecordError
+from ..ledger.proposals import Hindered, Proposed, ProposeResult, TooManyPending, Waiter, propose
 from ..ledger.rows import CallRow
 from ..registry.contract import Contract
 from ..registry.policy import Decision
@@ -18,11 +20,12 @@ from ..registry.principal import Principal
 from ..registry.vocabulary import Assurance, ErrorCode, Verdict
 from .case import Case
 from .clock import micros
+from .gathering import Wish
 from .limiting import limit_details, require_budget
-from .not_sent import NeedsProposalError
+from .not_sent import NeedsProposalError, NotSentError
 from .parts import Parts
-from .proposal import PURPOSE, Terms, document, new_approval
-from .refusal import refuse
+from .proposal import PURPOSE, PURPOSE_OF_SEVERAL, Terms, decided_together, document, new_approval, strictest
+from .refusal import RefusedError, refuse
 from .sending import Sender, cannot_record
 from .viewing import Viewer
 from .views import CallView
@@ -39,54 +42,107 @@ class Proposer:
 
     async def propose(self, case: Case) -> CallView:
         """Its first record is a proposal; nothing else is held while a person decides."""
+        return await self._meet(Wish(case, case.known.decision))
+
+    async def propose_again(self, case: Case, old: ApprovalRow | None) -> CallView:
+        """The proposal of a call that needs another decision than the one it has."""
+        assert case.row is not None, "only a call with a row is proposed again"
+        why = "the decision was not carried out in its window" if old is not None else "a decision is needed now"
+        return await self._meet(Wish(case, _as_asked(case.known.decision, old), why))
+
+    async def _meet(self, wish: Wish) -> CallView:
+        within = wish.case.within
+        if within is not None and within.gathering is not None:
+            return await within.gathering.meet(within.item, wish, self._propose)
+        (answer,) = await self._propose([wish])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def _propose(self, wishes: Sequence[Wish]) -> list[CallView | Exception]:
+        """One proposal for all of them, as far as one person may decide them; an answer for each."""
+        answers: dict[Wish, CallView | Exception] = {}
+        able: list[Wish] = []
+        for wish in wishes:
+            try:
+                await self._require_room(wish.case)
+                able.append(wish)
+            except (NotSentError, RefusedError) as error:
+                answers[wish] = error
+        for group in decided_together(able):
+            answers |= await self._propose_group(group)
+        return [answers[wish] for wish in wishes]
+
+    async def _propose_group(self, group: list[Wish]) -> dict[Wish, CallView | Exception]:
+        """One proposal; whoever is hindered gets its own answer, and the others are proposed without it."""
+        answers: dict[Wish, CallView | Exception] = {}
+        while group:
+            result = await self._record(group)
+            if isinstance(result, Proposed):
+                for wish, row in zip(group, result.rows, strict=True):
+                    wish.case.record(row)
+                    answers[wish] = await self._viewer.view(row, approval=result.approval)
+                break
+            if isinstance(result, TooManyPending):
+                answers |= dict.fromkeys(group, _too_many(result))
+                break
+            hindered = next(wish for wish in group if wish.case.call_id == result.call_id)
+            answers[hindered] = await self._hindered(hindered.case, result)
+            group = [wish for wish in group if wish is not hindered]
+        return answers
+
+    async def _require_room(self, case: Case) -> None:
+        """Nobody is asked about what no budget is there for."""
         parts = self._parts
-        at = parts.clock.now()
-        if parts.limits_calls:
+        if case.row is None and parts.limits_calls:
+            at = parts.clock.now()
             await self._sender.look(case, neighbours(case, at, parts.settings.duplicate_window_s))
             await require_budget(parts, case)
-        first = first_record(case, parts, at)
-        approval = self._approval(first.row, case.known.contract, case.known.decision, at)
-        carried, most = parts.take_deliveries(), parts.settings.pending_max
+
+    async def _record(self, group: list[Wish]) -> ProposeResult:
+        parts = self._parts
+        at, most = parts.clock.now(), parts.settings.pending_max
+        decision = strictest([wish.decision for wish in group])
+        until = at + micros(parts.settings.proposal_valid_s)
+        terms = Terms(decision.assurance.value, decision.rule_id, until)
+        waiters = [self._waiter(wish.case, terms, at) for wish in group]
+        approval = self._approval(
+            waiters[0].row, group[0].case.known.contract, decision, at, [waiter.digest for waiter in waiters]
+        )
+        why = next((wish.why for wish in group if wish.why is not None), None)
+        carried = parts.take_deliveries()
         try:
-            result = await parts.ledger.record(
+            return await parts.ledger.record(
                 lambda: propose(
-                    first.row,
-                    first.who,
-                    first.arguments,
+                    waiters,
                     approval,
                     pending_max=most,
                     owner_id=parts.ledger.owner_id,
+                    why=why,
                     deliveries=carried,
                 )
             )
         except CannotRecordError as error:
             parts.deliveries.extend(carried)
             raise cannot_record(error) from None
-        if isinstance(result, Proposed):
-            case.record(result.row)
-            return await self._viewer.view(result.row, approval=result.approval)
-        if isinstance(result, TooManyPending):
-            raise refuse(
-                ErrorCode.RATE_LIMITED,
-                f"{result.pending} of your proposals wait for a decision already; have some decided first.",
-                pending=result.pending,
-            )
-        self._sender.stop(case, result)
-        raise AssertionError(f"{type(result).__name__} neither proposes nor stops")
 
-    async def propose_again(self, case: Case, old: ApprovalRow | None) -> CallView:
-        """The proposal of a call that needs another decision than the one it has."""
-        parts, row = self._parts, case.row
-        assert row is not None, "only a call with a row is proposed again"
-        at = parts.clock.now()
-        decision = _as_asked(case.known.decision, old)
-        approval = self._approval(row, case.known.contract, decision, at)
-        why = "the decision was not carried out in its window" if old is not None else "a decision is needed now"
-        done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
-        if done is None:
-            return await self._viewer.view(await self._viewer.row(row.call_id) or row)
-        case.record(done.row)
-        return await self._viewer.view(done.row, approval=done.approval)
+    def _waiter(self, case: Case, terms: Terms, at: int) -> Waiter:
+        contract = case.known.contract
+        if case.row is not None:
+            return Waiter(case.row, self._digest(case.row, contract, terms))
+        first = first_record(case, self._parts, at)
+        return Waiter(first.row, self._digest(first.row, contract, terms), first.who, first.arguments)
+
+    async def _hindered(self, case: Case, found: Hindered) -> CallView | Exception:
+        if isinstance(found.by, Moved):
+            row = await self._viewer.row(case.call_id) or case.row
+            assert row is not None, "what moved has a row"
+            return await self._viewer.view(row)
+        try:
+            self._sender.stop(case, found.by)
+        except (NotSentError, RefusedError) as error:
+            return error
+        raise AssertionError(f"{type(found.by).__name__} neither proposes nor stops")
 
     async def proposal_for(self, row: CallRow, contract: Contract, *, fresh: bool) -> ApprovalRow | None:
         """The fresh proposal that another sending of this call needs; None if its approval still covers it."""
@@ -115,20 +171,31 @@ class Proposer:
         if Assurance(approval.assurance).strength < needed:
             raise NeedsProposalError(approval)
         terms = Terms(approval.assurance, approval.rule_id, approval.expires_at)
-        digest = self._parts.ledger.mac(
-            PURPOSE, document(row, known.contract, digest_of(known.arguments.digest, row.if_version), terms)
-        )
-        if digest != approval.digest:
-            raise NeedsProposalError(approval)
-        return digest
+        return self._digest(row, known.contract, terms, digest_of(known.arguments.digest, row.if_version))
 
-    def _approval(self, row: CallRow, contract: Contract, decision: Decision, at: int) -> ApprovalRow:
+    def _digest(self, row: CallRow, contract: Contract, terms: Terms, args_digest: str | None = None) -> str:
+        return self._parts.ledger.mac(PURPOSE, document(row, contract, args_digest or row.args_digest, terms))
+
+    def _approval(
+        self, row: CallRow, contract: Contract, decision: Decision, at: int, digests: Sequence[str] = ()
+    ) -> ApprovalRow:
+        """The proposal for this call; for several, whose parts have these digests, the first of which is this one."""
         parts = self._parts
         valid = micros(parts.settings.proposal_valid_s)
         terms = Terms(decision.assurance.value, decision.rule_id, at + valid)
-        digest = parts.ledger.mac(PURPOSE, document(row, contract, row.args_digest, terms))
+        digest = self._digest(row, contract, terms)
+        if len(digests) > 1:
+            digest = parts.ledger.mac(PURPOSE_OF_SEVERAL, "\n".join(digests).encode())
         within = micros(parts.settings.execute_within_s)
         return new_approval(parts.ids.new("apr_"), row, contract, decision, digest, at, valid, within)
+
+
+def _too_many(found: TooManyPending) -> RefusedError:
+    return refuse(
+        ErrorCode.RATE_LIMITED,
+        f"{found.pending} of your proposals wait for a decision already; have some decided first.",
+        pending=found.pending,
+    )
 
 
 def _as_asked(decision: Decision, old: ApprovalRow | None) -> Decision:

@@ -90,6 +90,8 @@ class Sender:
                     if isinstance(result, Dispatched):
                         case.record(result.row)
                         parts.cases[case.call_id] = case
+                        if case.within is not None:
+                            case.within.passed()
                         return slot
                 except BaseException:
                     slot.release()

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from ..ledger.queries import APPROVAL, CALL
+from ..ledger.queries import APPROVAL, CALL, COVERED
 from ..ledger.states import CallState
 from .views import CallView, ErrorView, Next, Truncated, approval_part, error_of, evidence_of, next_of
 
@@ -43,6 +43,10 @@ class Viewer:
             return None
         rows = await self._ledger.reads.fetch(APPROVAL, approval_id=approval_id)
         return rows[0] if rows else None
+
+    async def covered(self, approval: ApprovalRow) -> list[CallRow]:
+        """The calls that a proposal covers, in the order of their places."""
+        return await self._ledger.reads.fetch(COVERED, approval_id=approval.approval_id)
 
     async def view(
         self, row: CallRow, *, replayed: bool = False, result: Result | None = None, approval: ApprovalRow | None = None

@@ -134,6 +134,7 @@ class CallView:
 
 _AFTER_PENDING: Final = "No person has decided yet: tell the user what `how` says, then look again."
 _AFTER_DECISION: Final = "See what became of the call."
+_AFTER_SEVERAL: Final = "See what became of the step whose items these are."
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,7 @@ class ApprovalView:
     arguments: JsonValue
     error: ErrorView | None = None
     delivers: tuple[str, ...] = ()
+    items: tuple[JsonObject, ...] = ()
 
     @property
     def is_error(self) -> bool:
@@ -168,7 +170,7 @@ class ApprovalView:
         view: JsonObject = {
             "approval_id": row.approval_id,
             "state": row.state,
-            "call_id": row.call_id,
+            "call_id": None if self.items else row.call_id,
             "run_id": None if row.run_id == row.call_id else row.run_id,
             "step": row.step,
             "tool": row.tool,
@@ -188,6 +190,9 @@ class ApprovalView:
                 row.call_id, _AFTER_PENDING if row.state == ApprovalState.PENDING else _AFTER_DECISION
             ).wire(),
         }
+        if self.items:
+            view["items"] = [*self.items]
+            view["next"] = Next("status", {"run_id": row.run_id, "wait_s": WAIT_S}, _AFTER_SEVERAL).wire()
         if self.error is not None:
             view["error"] = self.error.wire()
         return view

@@ -112,20 +112,15 @@ async def test_one_proposal_is_decided_once_and_a_decided_one_keeps_its_decision
 
 
 @pytest.mark.promise("APR-06")
-async def test_each_item_that_needs_approval_is_its_own_call_and_one_rejection_fails_the_step(shop: Workshop) -> None:
+async def test_the_items_of_a_step_are_asked_about_at_once_and_one_no_is_about_all_of_them(shop: Workshop) -> None:
     document = plan(step("each", "kit_delete", {"ref": "${item}"}, for_each=["p", "q"]))
     async with chained(shop) as (at, ask):
-        run_id = (await started(ask, document))["run_id"]
-        seen: set[str] = set()
-
-        def moved(view: View) -> bool:
-            return view["status"] == "failed" or bool({one["approval_id"] for one in view["pending"]} - seen)
-
-        while (view := await until(ask, run_id, moved))["status"] != "failed":
-            for asked in view["pending"]:
-                seen.add(asked["approval_id"])
-                word = "reject" if "q" in str(asked["arguments"]) else "approve"
-                decided = await at.app.runtime.decide(asked["approval_id"], word, decider=OPERATOR)
-                assert decided.wire().get("error") is None
-        assert of(view, "each")["state"] in {"failed", "rejected"}
-    assert [shop.world.count(ref) for ref in ("p", "q")] == [1, 0]
+        view = await ran(ask, document, "awaiting_approval")
+        (asked,) = view["pending"]
+        assert [arguments["ref"] for arguments in asked["arguments"]] == ["p", "q"]
+        assert len({item["call_id"] for item in of(view, "each")["items"]}) == 2
+        decided = await at.app.runtime.decide(asked["approval_id"], "reject", decider=OPERATOR)
+        assert decided.wire().get("error") is None
+        view = await becomes(ask, view["run_id"])
+        assert (view["status"], of(view, "each")["state"]) == ("failed", "rejected")
+    assert [shop.world.count(ref) for ref in ("p", "q")] == [0, 0]

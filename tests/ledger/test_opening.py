@@ -183,7 +183,8 @@ BEFORE_DECISIONS = (
     "ALTER TABLE approvals DROP COLUMN proof", "ALTER TABLE approvals DROP COLUMN stalled_at",
 )  # fmt: skip
 BEFORE_RUNS = (
-    *BEFORE_DECISIONS, "DROP TABLE plans", "DROP TABLE runs", "DROP TABLE steps", "DROP INDEX calls_step", "DROP TABLE outbox",
+    *BEFORE_DECISIONS,
+    "DROP TABLE plans", "DROP TABLE runs", "DROP TABLE steps", "DROP INDEX calls_step", "DROP TABLE outbox",
     "CREATE TABLE outbox (id INTEGER PRIMARY KEY, topic VARCHAR, call_id VARCHAR, at BIGINT)",
     "INSERT INTO outbox (topic, call_id, at) VALUES ('decided', 'call_1', 1)",
 )  # fmt: skip

@@ -9,17 +9,15 @@ from counterfoil.ledger.approving import (
     Decided,
     Decision,
     NotDecided,
-    Proposed,
     decide,
     expire,
     join_key,
-    propose,
     refuse_waiting,
-    repropose,
     withdraw,
 )
 from counterfoil.ledger.bookkeeping import close_request, open_request
 from counterfoil.ledger.dispatching import Dispatched, dispatch_new, dispatch_queued, enqueue
+from counterfoil.ledger.proposals import Hindered, Proposed, Waiter, propose, repropose
 from counterfoil.ledger.recovering import attempt_again, claim
 from counterfoil.ledger.settling import Settled, observe
 
@@ -65,14 +63,18 @@ class Asking(Base):
         arguments = self.book.seal(call_id, call_id, ask.order)
         approval = proposal(approval_id, call_id, ask, self.now, VALID, WITHIN)
         stops = [stop for stop in self.model.stops(ask, charge=False) if stop.kind != "busy"]
-        result = self.book.record(lambda: propose(row, who, arguments, approval, pending_max=99), twice=self.twice)
-        self.expect(result, stops)
+        result = self.book.record(
+            lambda: propose([Waiter(row, approval.digest, who, arguments)], approval, pending_max=99), twice=self.twice
+        )
+        self.expect(result.by if isinstance(result, Hindered) else result, stops)
         if isinstance(result, Proposed):
             call = self.stand(call_id, ask, "awaiting_approval")
             call.approval = approval_id
             self._proposed(approval_id, call_id)
             return call
-        return self._joins(result, ask, wait=wait) if isinstance(result, Duplicate) else None
+        if isinstance(result, Hindered) and isinstance(result.by, Duplicate):
+            return self._joins(result.by, ask, wait=wait)
+        return None
 
     def _proposed(self, approval_id: str, call_id: str) -> None:
         self.model.proposals[approval_id] = Proposal(approval_id, call_id, self.now, self.now + VALID, WITHIN)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from counterfoil.ledger.admission import Busy, Duplicate, OwnerLapsed, Unresolved
-from counterfoil.ledger.approving import Proposed
 from counterfoil.ledger.budgeting import Charge, OverBudget
 from counterfoil.ledger.dispatching import (
     ApprovalGone,
@@ -17,6 +16,7 @@ from counterfoil.ledger.dispatching import (
     LateFound,
     Moved,
 )
+from counterfoil.ledger.proposals import Proposed
 from counterfoil.ledger.settling import Settled
 
 from .book import RETENTION, Book

@@ -79,7 +79,7 @@ PLANTED = [
     ("key_of_its_call", "call_007", "INSERT INTO keys VALUES ('t', 'ann', 'refund', 'k', 'call_007', '2', 1, NULL)"),
     ("key_bound", "call_005", "DELETE FROM keys WHERE call_id = 'call_005'"),
     ("key_lasts", "call_004", "UPDATE keys SET expires_at = 5 WHERE call_id = 'call_004'"),
-    ("approval_has_call", "apr_008", "UPDATE approvals SET call_id = 'nobody' WHERE approval_id = 'apr_008'"),
+    ("approval_has_call", "apr_008", "UPDATE places SET call_id = 'nobody' WHERE approval_id = 'apr_008'"),
     ("approval_open", "apr_008", "UPDATE calls SET approval_id = NULL WHERE call_id = 'call_007'"),
     ("approval_open", "apr_010", "UPDATE approvals SET state = 'pending' WHERE approval_id = 'apr_010'"),
     ("approval_open", "apr_012", "UPDATE approvals SET state = 'approved' WHERE approval_id = 'apr_012'"),

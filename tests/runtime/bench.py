@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from counterfoil.ledger import owners
 from counterfoil.ledger.admission import Neighbours
 from counterfoil.ledger.approval_rows import ApprovalRow
-from counterfoil.ledger.approving import Decision, Proposed, decide, propose
+from counterfoil.ledger.approving import Decision, decide
 from counterfoil.ledger.dispatching import Attempt, Dispatched, dispatch_new, dispatch_queued
+from counterfoil.ledger.proposals import Proposed, Waiter, propose
 from counterfoil.ledger.queries import CALL
 from counterfoil.ledger.recovering import claim
 from counterfoil.ledger.rows import CallRow
@@ -189,7 +190,9 @@ class Bench:
     async def proposed(self, **changes: Any) -> tuple[CallRow, ApprovalRow]:
         row = self.row(**changes)
         approval, sealed = self.approval(row), self.sealed(row)
-        done = await self.record(lambda: propose(row, self.who(row), sealed, approval, pending_max=20))
+        done = await self.record(
+            lambda: propose([Waiter(row, approval.digest, self.who(row), sealed)], approval, pending_max=20)
+        )
         assert isinstance(done, Proposed), done
         return done.row, done.approval
 

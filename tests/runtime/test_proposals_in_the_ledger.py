@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from counterfoil.ledger.approving import Decided, NotDecided, expire, repropose, withdraw
+from counterfoil.ledger.approving import Decided, NotDecided, expire, withdraw
 from counterfoil.ledger.dispatching import ApprovalGone, Dispatched
+from counterfoil.ledger.proposals import repropose
 from counterfoil.ledger.queries import APPROVAL
 from counterfoil.ledger.recovering import claim, rule_out
 from tests.runtime.bench import LOST, UNSENT, Bench

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from counterfoil.ledger.admission import RunSaysNo, Unresolved
-from counterfoil.ledger.approving import Decision, Proposed, decide, propose
+from counterfoil.ledger.approving import Decision, decide
 from counterfoil.ledger.check import check
 from counterfoil.ledger.dispatching import Attempt, Dispatched, dispatch_new
 from counterfoil.ledger.errors import DamagedChainError
 from counterfoil.ledger.finding import PAGE
+from counterfoil.ledger.proposals import Hindered, Proposed, Waiter, propose
 from counterfoil.ledger.recovering import resolve, take_over
 from counterfoil.ledger.rows import CallRow
 from counterfoil.ledger.run_finding import list_due_runs, list_orphan_runs, list_wakes
@@ -260,7 +261,9 @@ async def test_a_decision_about_a_step_wakes_its_run(bench: Bench) -> None:
     row = a_step(bench, "a")
     approval, sealed, who = bench.approval(row), bench.sealed(row), bench.who(row, direct=False, run_id="run_1")
     owner_id = bench.me
-    made_ = await bench.record(lambda: propose(row, who, sealed, approval, pending_max=9, owner_id=owner_id))
+    made_ = await bench.record(
+        lambda: propose([Waiter(row, approval.digest, who, sealed)], approval, pending_max=9, owner_id=owner_id)
+    )
     assert isinstance(made_, Proposed)
     assert await wakes(bench) == []
     said = Decision(approve=True, by="os:me", strength="same_user", via="cli", at=at)
@@ -268,10 +271,10 @@ async def test_a_decision_about_a_step_wakes_its_run(bench: Bench) -> None:
     assert await wakes(bench) == ["run_1"]
     await bench.record(lambda: ask_cancel("run_1", "me", "", at))
     other = a_step(bench, "b")
-    stopped = await bench.record(
-        lambda: propose(other, who, bench.sealed(other), bench.approval(other), pending_max=9, owner_id=owner_id)
-    )
-    assert stopped == RunSaysNo("cancelled")
+    asked = bench.approval(other)
+    waiter = Waiter(other, asked.digest, who, bench.sealed(other))
+    stopped = await bench.record(lambda: propose([waiter], asked, pending_max=9, owner_id=owner_id))
+    assert stopped == Hindered(other.call_id, RunSaysNo("cancelled"))
     sound(bench)
 
 

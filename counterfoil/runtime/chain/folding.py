@@ -17,7 +17,9 @@ from .states import ENDED, FAILING, RunStatus, StepState
 if TYPE_CHECKING:
     from ...ledger.rows import CallRow
 
-_UNDECIDED: Final = frozenset({ErrorCode.APPROVAL_REJECTED.value, ErrorCode.APPROVAL_EXPIRED.value})
+_UNDECIDED: Final = frozenset(
+    {ErrorCode.APPROVAL_REJECTED.value, ErrorCode.APPROVAL_EXPIRED.value, ErrorCode.APPROVAL_INVALID.value}
+)
 _HAPPENED: Final = frozenset({OutcomeClass.SUCCESS.value, OutcomeClass.NO_RESULT.value, OutcomeClass.PARTIAL.value})
 _WAITING: Final = {
     CallState.AWAITING_APPROVAL: StepState.AWAITING_APPROVAL,

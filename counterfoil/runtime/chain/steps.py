@@ -6,18 +6,20 @@ Here a step asks its `when`, counts its items and resolves its arguments. It dec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...ledger.recovering import adopt, take_over
 from ...ledger.rows import CallRow
 from ...ledger.run_calls import claim_step
+from ...ledger.run_rows import WHOLE
 from ...ledger.states import CallState
 from ...registry.predicates import kind_of
 from ...registry.request import CallRequest
 from ...registry.vocabulary import JsonValue, RecoveryClass, Route
 from ..case import Within
+from ..gathering import Gathering
 from ..plan.hiding import hidden_places
 from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, as_text, ask_when, kind_word, resolve
 from ..refusal import RefusedError
@@ -100,6 +102,7 @@ class Steps:
         self._most_items = most_items
         self._budget = budget
         self._hidden: dict[int, tuple[str, ...]] = {}
+        self._gatherings: dict[int, Gathering] = {}
 
     async def begin(self, step: Step, *, asked: bool) -> Result:
         """A step from its `when` on; `asked` if that was answered before."""
@@ -114,24 +117,33 @@ class Steps:
         except (MissingPathError, NotBooleanError) as error:
             return Unresolvable(str(error))
 
-    async def item(self, step: Step, number: int, value: JsonValue) -> Result:
-        """One item of a `for_each`."""
+    def item(self, step: Step, number: int, value: JsonValue) -> Coroutine[Any, Any, Result]:
+        """One item of a `for_each`; it has set out from now on."""
+        return self._on_its_way(Place(step.index, number), self._item(step, number, value))
+
+    async def _item(self, step: Step, number: int, value: JsonValue) -> Result:
         try:
             await self._outputs.load(step.index)
             return await self._call(step, Place(step.index, number), value)
         except MissingPathError as error:
             return Unresolvable(str(error))
 
-    async def resume(self, step: Step, place: Place, row: CallRow) -> Result:
-        """Go on with a queued call of ours."""
+    def resume(self, step: Step, place: Place, row: CallRow) -> Coroutine[Any, Any, Result]:
+        """Go on with a queued call of ours; it has set out from now on."""
+        return self._on_its_way(place, self._resume(step, place, row))
+
+    async def _resume(self, step: Step, place: Place, row: CallRow) -> Result:
         return await self._tools.stepper.resume(row, self.principal, self._within(step, place))
 
-    async def carry_on(self, step: Step, place: Place, row: CallRow) -> Result:
-        """Go on with a queued call that somebody else had, or nobody."""
+    def carry_on(self, step: Step, place: Place, row: CallRow) -> Coroutine[Any, Any, Result]:
+        """Go on with a queued call that somebody else had, or nobody; it has set out from now on."""
+        return self._on_its_way(place, self._carry_on(step, place, row))
+
+    async def _carry_on(self, step: Step, place: Place, row: CallRow) -> Result:
         parts, at = self._tools.parts, self._tools.parts.clock.now()
         owner_id = parts.ledger.owner_id
         mine = await parts.ledger.record(lambda: claim_step(row.call_id, owner_id, at))
-        return Moved(row.call_id) if mine is None else await self.resume(step, place, mine)
+        return Moved(row.call_id) if mine is None else await self._resume(step, place, mine)
 
     async def recover(self, step: Step, place: Place, row: CallRow) -> Result:
         """A call that was sent, or parked, by a process that is gone: its order of recovery is followed once."""
@@ -149,8 +161,16 @@ class Steps:
         except RefusedError:
             return Moved(row.call_id)
         if done.state == CallState.QUEUED and done.owner_id == owner_id:
-            return await self.resume(step, place, done)
+            return await self._resume(step, place, done)
         return Ended(done, await self._tools.stepper.output(done))
+
+    def _on_its_way(self, place: Place, work: Coroutine[Any, Any, Result]) -> Coroutine[Any, Any, Result]:
+        """Have an item that may come to need a person expected by its siblings from its start on."""
+        if place.item == WHOLE:
+            return work
+        gathering = self._gatherings.setdefault(place.step, Gathering())
+        gathering.expect(place.item)
+        return _watched(gathering, place.item, work)
 
     def is_for_a_person(self, row: CallRow) -> bool:
         """True if nothing but a person's word tells what became of a call: following it up again is in vain."""
@@ -190,12 +210,20 @@ class Steps:
             least_s=None if retry is None else retry.least_s,
             budget=self._budget,
             conceal=self._hidden_in(step),
+            gathering=None if place.item == WHOLE else self._gatherings.get(place.step),
         )
 
     def _hidden_in(self, step: Step) -> tuple[str, ...]:
         if step.index not in self._hidden:
             self._hidden[step.index] = hidden_places(step)
         return self._hidden[step.index]
+
+
+async def _watched(gathering: Gathering, item: int, work: Coroutine[Any, Any, Result]) -> Result:
+    try:
+        return await work
+    finally:
+        gathering.passed(item)
 
 
 def _condition(step: Step, scope: Scope) -> str | None:

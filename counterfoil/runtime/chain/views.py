@@ -162,11 +162,15 @@ def pending_of(found: Snapshot) -> Iterable[JsonObject]:
     calls = {row.call_id: row for row in found.calls}
     for approval in found.pending:
         row = calls[approval.call_id]
+        items = sorted(
+            (call for call in found.calls if call.approval_id == approval.approval_id), key=lambda call: call.item or 0
+        )
+        several = len(items) > 1
         yield {
             "approval_id": approval.approval_id,
-            "step": name_of(row),
+            "step": row.step if several else name_of(row),
             "tool": approval.tool,
-            "arguments": json.loads(row.args_shown),
+            "arguments": [json.loads(call.args_shown) for call in items] if several else json.loads(row.args_shown),
             "digest": approval.digest,
             "expires_at": rfc3339(approval.expires_at),
             "how": how_to_decide(approval),

@@ -49,18 +49,6 @@ async def test_a_proposal_that_expires_rejects_its_step(runs: Runs, clock: HandC
     assert (row.status, row.code) == ("failed", "approval_expired")
 
 
-async def test_each_item_that_needs_a_person_is_decided_by_itself(runs: Runs, stage: Stage) -> None:
-    row, states = await runs.end(
-        step("pay", "refund", for_each="${input.refs}", args={"ref": "${item}"}), input={"refs": ["x", "y"]}
-    )
-    assert (row.status, states) == ("awaiting_approval", {"pay": "awaiting_approval"})
-    await runs.decide(row.run_id, "pay", item=0)
-    assert (await runs.rest(row.run_id)).status == "awaiting_approval"
-    await runs.decide(row.run_id, "pay", item=1)
-    row = await runs.rest(row.run_id)
-    assert (row.status, sorted(stage.effects)) == ("succeeded", [("refund", "x"), ("refund", "y")])
-
-
 async def test_a_stopped_run_sends_no_further_effect_until_it_is_taken_up_and_its_reads_go_on(
     runs: Runs, stage: Stage
 ) -> None:
