@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ledger.approval_rows import ApprovalRow
+from ..ledger.approvals import window_ends
 from ..ledger.dispatching import Moved
 from ..ledger.errors import CannotRecordError
 from ..ledger.proposals import Hindered, Proposed, ProposeResult, TooManyPending, Waiter, propose
@@ -47,7 +48,7 @@ class Proposer:
     async def propose_again(self, case: Case, old: ApprovalRow | None) -> CallView:
         """The proposal of a call that needs another decision than the one it has."""
         assert case.row is not None, "only a call with a row is proposed again"
-        why = "the decision was not carried out in its window" if old is not None else "a decision is needed now"
+        why = _why_again(old, case.known.decision, self._parts.clock.now())
         return await self._meet(Wish(case, _as_asked(case.known.decision, old), why))
 
     async def _meet(self, wish: Wish) -> CallView:
@@ -103,13 +104,15 @@ class Proposer:
         parts = self._parts
         at, most = parts.clock.now(), parts.settings.pending_max
         decision = strictest([wish.decision for wish in group])
+        why = next((wish.why for wish in group if wish.why is not None), None)
+        if why is not None:
+            decision = replace(decision, reason=f"{decision.reason} Asked again: {why}.")
         until = at + micros(parts.settings.proposal_valid_s)
         terms = Terms(decision.assurance.value, decision.rule_id, until)
         waiters = [self._waiter(wish.case, terms, at) for wish in group]
         approval = self._approval(
             waiters[0].row, group[0].case.known.contract, decision, at, [waiter.digest for waiter in waiters]
         )
-        why = next((wish.why for wish in group if wish.why is not None), None)
         carried = parts.take_deliveries()
         try:
             return await parts.ledger.record(
@@ -188,6 +191,18 @@ class Proposer:
             digest = parts.ledger.mac(PURPOSE_OF_SEVERAL, "\n".join(digests).encode())
         within = micros(parts.settings.execute_within_s)
         return new_approval(parts.ids.new("apr_"), row, contract, decision, digest, at, valid, within)
+
+
+def _why_again(old: ApprovalRow | None, decision: Decision, at: int) -> str:
+    """Why what was decided does not cover what would be sent now, for whoever is asked again."""
+    if old is None:
+        return "a decision is needed now"
+    ends = window_ends(old, at)
+    if ends is not None and at > ends:
+        return "the decision was not carried out in its window"
+    if decision.verdict is Verdict.APPROVE and decision.assurance.strength > Assurance(old.assurance).strength:
+        return "the rules ask for a stronger decision by now"
+    return "the tool has changed since the decision"
 
 
 def _too_many(found: TooManyPending) -> RefusedError:
