@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counterfoil.ledger.approving import Decided, NotDecided, expire, withdraw
-from counterfoil.ledger.dispatching import ApprovalGone, Dispatched
+from counterfoil.ledger.approving import Decided, Decision, NotDecided, expire, revoke, withdraw
+from counterfoil.ledger.dispatching import ApprovalGone, Dispatched, Moved
 from counterfoil.ledger.proposals import repropose
 from counterfoil.ledger.queries import APPROVAL
 from counterfoil.ledger.recovering import claim, rule_out
@@ -104,3 +104,31 @@ async def test_a_call_of_which_nobody_knows_stays_unknown_when_it_is_not_to_be_s
         await bench.record(lambda: withdraw(row.call_id, "me", "", bench.clock.now()))
     now = await bench.row_of(row.call_id)
     assert (now.state, now.sent, now.outcome) == ("awaiting_reconciliation", "unknown", "ambiguous")
+
+
+def taking_back(bench: Bench) -> Decision:
+    return Decision(approve=False, by="os:dan", strength="same_user", via="cli", at=bench.clock.now())
+
+
+@pytest.mark.parametrize("decided", [False, True])
+async def test_what_was_taken_back_is_refused_whether_it_was_decided_or_not(bench: Bench, decided: bool) -> None:
+    row, approval = await bench.proposed()
+    if decided:
+        await bench.decided(approval)
+        await bench.record(lambda: claim(row.call_id, bench.me, bench.clock.now()))
+    done = await bench.record(lambda: revoke(approval.approval_id, taking_back(bench)))
+    assert isinstance(done, Decided)
+    assert [(call.state, call.code, call.sent) for call in done.rows] == [("refused", "approval_invalid", "no")]
+    assert isinstance(await bench.again(row.call_id, digest=approval.digest), Moved)
+    assert isinstance(await bench.decided(approval), NotDecided)
+
+
+async def test_what_was_sent_cannot_be_taken_back(bench: Bench) -> None:
+    row, approval = await bench.proposed()
+    await bench.decided(approval)
+    await bench.record(lambda: claim(row.call_id, bench.me, bench.clock.now()))
+    assert isinstance(await bench.again(row.call_id, digest=approval.digest), Dispatched)
+    done = await bench.record(lambda: revoke(approval.approval_id, taking_back(bench)))
+    assert isinstance(done, NotDecided)
+    assert done.why == "consumed"
+    assert (await bench.row_of(row.call_id)).state == "dispatched"
