@@ -29,7 +29,7 @@ from .run_rows import Standing, standing
 from .sealing import Sealed, columns
 from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState
-from .tables import keys, leases, owners, payloads
+from .tables import holds, keys, leases, owners, payloads
 
 SHARED = "shared:"
 
@@ -66,6 +66,16 @@ class Busy:
 
     row: CallRow
     resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An operator keeps it from being sent until the hold is released."""
+
+    kind: str
+    name: str
+    reason: str
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,7 @@ _OWNER_LIVES = exists().where(
     owners.c.owner_id == bindparam("owner_id"), owners.c.lapsed_at.is_(None), owners.c.ended_at.is_(None)
 )
 _NEAR = or_(
+    exists().where(holds.c.at.is_not(None)),  # of anything: which one is asked apart, since there are hardly ever any
     exists().where(*SAME_TOOL, WAITING),
     exists().where(*SAME_TOOL, *IS_JOINABLE),
     exists().where(

@@ -19,6 +19,7 @@ from .admission import (
     SHARED,
     Busy,
     Duplicate,
+    Held,
     Neighbours,
     OwnerLapsed,
     Relation,
@@ -42,6 +43,7 @@ from .bookkeeping import Delivery, mark_delivered
 from .budgeting import Charge, OverBudget, afford, held, shown
 from .events import EventType
 from .evidence import answering, earlier_unknown
+from .holding import standing_hold
 from .rows import SELECT_ATTEMPTS, AttemptRow, CallRow, create, get_call, move
 from .run_rows import standing
 from .sealing import Sealed, store
@@ -94,7 +96,7 @@ _KEPT: Final = frozenset({ApprovalState.APPROVED, ApprovalState.CONSUMED, Approv
 """The states of a proposal under which a call that has taken its place may be sent again."""
 
 NotDispatched: TypeAlias = (
-    LateFound | Duplicate | Unresolved | Busy | OverBudget | OwnerLapsed | ApprovalGone | Moved | RunSaysNo
+    Held | LateFound | Duplicate | Unresolved | Busy | OverBudget | OwnerLapsed | ApprovalGone | Moved | RunSaysNo
 )
 
 SINCE: Sql[Count] = Sql(
@@ -145,7 +147,9 @@ def _stops(row: CallRow, who: Neighbours, attempt: Attempt) -> Fact[NotDispatche
     around = yield from look_around(attempt.owner_id, who)
     if not around.owner_lives:
         return OwnerLapsed()
-    near = (yield from look(who, row.resource_keys)) if around.near or row.resource_keys else None
+    near: NotDispatched | None = (yield from look(who, row.resource_keys)) if around.near or row.resource_keys else None
+    if near is None and around.near:
+        near = yield from standing_hold(row)
     return near or (yield from afford(attempt.charges))
 
 
@@ -177,6 +181,7 @@ def dispatch_queued(
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
     stop: NotDispatched | None = yield from run_says(row, attempt.owner_id, attempt.at)
+    stop = stop or (yield from standing_hold(row))
     stop = stop or (yield from _known_by_now(row, idempotency, attempt.at))
     approval = (yield from _consumable(row, digest, attempt.at)) if stop is None and digest is not None else None
     if stop is None and digest is not None and approval is None:

@@ -41,4 +41,6 @@ class EventType(StrEnum):
     RUN_CANCEL_REQUESTED = "run_cancel_requested"
     RUN_FINISHED = "run_finished"
     STEP_ENDED = "step_ended"  # what no call says: skipped, not run, failed or refused before anything was sent
+    HELD = "held"  # an operator keeps something from being sent
+    RELEASED = "released"  # an operator lets it be sent again
     STEP_EXPANDED = "step_expanded"  # how many items a `for_each` has

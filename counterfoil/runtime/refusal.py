@@ -51,7 +51,9 @@ def refuse_arguments(path: str, expected: str, got: str) -> RefusedError:
 
 
 def is_for_later(reason: Reason) -> bool:
-    """True if the same call may be sent later without anybody changing anything: capacity, rates, windows, outages."""
+    """True if the same call may be sent later without a change to it: capacity, rates, windows, outages, holds."""
+    if reason.code is ErrorCode.HELD:
+        return True
     if reason.code is ErrorCode.BUDGET_EXHAUSTED:
         return "resets_at" in reason.details
     return reason.meaning.retryable

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..ledger.admission import Busy, Duplicate, Neighbours, OwnerLapsed, RunSaysNo, Unresolved
+from ..ledger.admission import Busy, Duplicate, Held, Neighbours, OwnerLapsed, RunSaysNo, Unresolved
 from ..ledger.budgeting import OverBudget
 from ..ledger.dispatching import (
     ApprovalGone,
@@ -216,7 +216,7 @@ class Sender:
         taken = charges(self._parts, case, at)
         return replace(attempt, at=at, hard_deadline_at=hard, charges=taken)
 
-    def stop(self, case: Case, result: NotDispatched) -> None:
+    def stop(self, case: Case, result: NotDispatched) -> None:  # noqa: C901 (one arm for each answer)
         """Raise unless waiting helps."""
         match result:
             case Busy():
@@ -227,6 +227,8 @@ class Sender:
                 _held_up(case, result)
             case RunSaysNo():
                 raise RunSaysNoError(result.why)
+            case Held():
+                raise _kept_back(result)
             case OverBudget():
                 raise self._not_afforded(result)
             case ApprovalGone():
@@ -325,6 +327,19 @@ def _heeds_siblings(case: Case, row: CallRow) -> bool:
     contract = case.known.contract
     heeds = row.route in {Route.DIRECT.value, Route.STEP.value}
     return heeds and not (contract.is_read or case.known.resources or row.generation)
+
+
+def _kept_back(found: Held) -> Exception:
+    what = f"{found.kind} {found.name}".rstrip()
+    return refuse(
+        ErrorCode.HELD,
+        f"An operator holds {what}: {found.reason}. Nothing was sent. It can be sent once an operator has run "
+        f"`counterfoil release {what}`.",
+        kind=found.kind,
+        name=found.name,
+        reason=found.reason,
+        since=rfc3339(found.at),
+    )
 
 
 def _held_up(case: Case, found: Unresolved) -> None:
