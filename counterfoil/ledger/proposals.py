@@ -14,12 +14,13 @@ from typing import Final, NamedTuple, TypeAlias
 from sqlalchemy import bindparam, func, select, text
 
 from ..canonical import JsonObject
-from .admission import Busy, Duplicate, Neighbours, RunSaysNo, Unresolved, run_says
+from .admission import Busy, Duplicate, Held, Neighbours, RunSaysNo, Unresolved, run_says
 from .approval_rows import SELECT_APPROVAL, ApprovalRow, PlaceRow
 from .approvals import OPEN, ApprovalState, is_last, set_state
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import Moved, look
 from .events import EventType
+from .holding import standing_hold
 from .rows import CallRow, create, get_call, move
 from .sealing import Sealed, store
 from .sql import Count, Fact, Sql, add, one
@@ -63,7 +64,7 @@ class Hindered:
     """One of the calls cannot be proposed now, so none was."""
 
     call_id: str
-    by: Duplicate | Unresolved | RunSaysNo | Moved
+    by: Duplicate | Unresolved | RunSaysNo | Moved | Held
 
 
 ProposeResult: TypeAlias = Proposed | TooManyPending | Hindered
@@ -128,14 +129,16 @@ def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Pr
 
 def _hindered(
     waiter: Waiter, row: CallRow | None, owner_id: str
-) -> Fact[Duplicate | Unresolved | RunSaysNo | Moved | None]:
+) -> Fact[Duplicate | Unresolved | RunSaysNo | Moved | Held | None]:
     if waiter.who is None:
         return None if row is not None and row.state in _PROPOSED_AGAIN else Moved(row)
     said = yield from run_says(waiter.row, owner_id, waiter.row.created_at)
     if said is not None:
         return said
     stop = yield from look(waiter.who, waiter.row.resource_keys)
-    return None if isinstance(stop, Busy) else stop
+    if stop is None or isinstance(stop, Busy):
+        return (yield from standing_hold(waiter.row))
+    return stop
 
 
 def _first(waiter: Waiter, approval: ApprovalRow) -> Fact[CallRow]:
