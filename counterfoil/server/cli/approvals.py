@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from rich.console import RenderableType
 
 from ...canonical import JsonValue
+from ...visible import masked
 from . import following, render
 from .answer import part
 from .doors import account, with_app
@@ -20,7 +21,6 @@ from .exits import CommandError, Exit
 from .invocation import Invocation
 from .ports import App, View
 from .screen import Screen
-from .visible import masked
 
 CODE_LENGTH = 6
 Via = Literal["cli", "automation"]
@@ -105,7 +105,7 @@ async def _proposal(app: App, approval_id: str) -> _Shown:
 
 
 async def _record(app: App, approval_id: str, decision: Decision, digest: str, via: Via) -> _Shown:
-    from ...runtime.approvals import Decider  # noqa: PLC0415 (only a decision needs it)
+    from ...runtime.deciding import Decider  # noqa: PLC0415 (only a decision needs it)
 
     decider = Decider(by=account(), strength="same_user", via=via)
     return _shown(

@@ -9,7 +9,7 @@ from ...canonical import JsonObject, JsonValue
 from ...registry.contract import Contract
 from ...registry.principal import Principal
 from ...registry.request import CallRequest, RunRequest
-from ...runtime.approvals import Decider
+from ...runtime.deciding import Decider
 
 if TYPE_CHECKING:
     from ...registry.policy import Policy
