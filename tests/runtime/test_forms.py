@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 from mcp import Client
+from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequestParams, ElicitResult
 
@@ -42,7 +43,7 @@ class Person:
     reply: Reply
     read: list[str] = field(default_factory=list[str])
 
-    async def __call__(self, _context: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def __call__(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         self.read.append(params.message)
         found = self.reply(params.message)
         return found if isinstance(found, ElicitResult) else await found
@@ -91,7 +92,8 @@ async def test_the_user_of_the_client_sees_the_arguments_and_decides_once(
     (message,) = person.read
     assert '"order 7"' in message
     assert '"text": ""' in message  # a default is shown too
-    (decided,) = [one.wire() for one in await app.runtime.approvals(pending_only=False)]
+    shown: list[View] = [one.wire() for one in await app.runtime.approvals(pending_only=False)]
+    (decided,) = shown
     assert (decided["state"], decided["decided"]["strength"], decided["decided"]["via"]) == (
         "consumed", "client_attested", "mcp",
     )  # fmt: skip

@@ -46,6 +46,7 @@ class View:
     is_error: bool = False
     delivers: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    question: None = None
 
     def wire(self) -> JsonObject:
         return self.body

@@ -95,6 +95,10 @@ class Runtime(Protocol):
         """Record a decision."""
         ...
 
+    async def revoke(self, approval_id: str, *, digest: str | None, note: str | None, decider: Decider) -> View:
+        """Take back what was not sent."""
+        ...
+
     async def approvals(self, *, pending_only: bool) -> Sequence[View]:
         """Everybody's proposals."""
         ...
