@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import bindparam, select, update
 
 from .sql import Sql
-from .tables import approvals, places
+from .tables import approvals, declines, places
 
 
 class ApprovalRow(NamedTuple):
@@ -63,6 +63,22 @@ UPDATE_APPROVAL: Sql[Any] = Sql(
     update(approvals)
     .where(approvals.c.approval_id == bindparam("of"), approvals.c.state == bindparam("was"))
     .values({name: bindparam(name) for name in CHANGED})
+)
+
+
+class DeclineRow(NamedTuple):
+    """One row of `declines`: `client` is tenant, subject and client as JSON."""
+
+    approval_id: str
+    client: str
+    at: int
+
+
+SELECT_DECLINE: Sql[DeclineRow] = Sql(
+    select(*[declines.c[name] for name in DeclineRow._fields]).where(
+        declines.c.approval_id == bindparam("approval_id"), declines.c.client == bindparam("client")
+    ),
+    DeclineRow,
 )
 
 

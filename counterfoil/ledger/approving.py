@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 from ..canonical import JsonObject
 from .admission import bind_key, find_bound
-from .approval_rows import SELECT_APPROVAL, SELECT_PLACES, ApprovalRow
+from .approval_rows import SELECT_APPROVAL, SELECT_DECLINE, SELECT_PLACES, ApprovalRow, DeclineRow
 from .approvals import OPEN, ApprovalState, let_go, set_state
 from .events import EventType
 from .rows import CallRow, get_call, move, touch
 from .settling import release
-from .sql import Fact, fetch, one
+from .sql import Fact, add, fetch, one
 from .states import CallState, Move
+from .tables import declines
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,18 @@ def revoke(approval_id: str, by: Decision) -> Fact[Decided | NotDecided]:
     for row in rows:
         refused = (*refused, (yield from _refuse(row, EventType.REVOKED, by.at, "approval_invalid", text, data=data)))
     return Decided(refused, done)
+
+
+def decline(approval_id: str, client: str, by: str, at: int) -> Fact[bool]:
+    """A client did not have its person decide: recorded once, and nothing is decided. False if it was before."""
+    found = yield from one(SELECT_APPROVAL, approval_id=approval_id)
+    if found is None or (yield from one(SELECT_DECLINE, approval_id=approval_id, client=client)) is not None:
+        return False
+    yield from add(declines, DeclineRow(approval_id, client, at))
+    row = yield from get_call(found.call_id)
+    if row is not None:
+        yield from touch(row, EventType.DECLINED, at, {"approval_id": approval_id, "by": by, "via": "mcp"})
+    return True
 
 
 def expire(approval_id: str, at: int) -> Fact[CallRow | None]:

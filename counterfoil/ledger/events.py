@@ -12,6 +12,7 @@ class EventType(StrEnum):
     REFUSALS_COUNTED = "refusals_counted"  # more refusals of one subject than are written out
     PROPOSED = "proposed"  # a person must decide
     DECIDED = "decided"
+    DECLINED = "declined"  # a client did not have its person decide: nothing is decided, and it is not asked again
     REVOKED = "revoked"  # a person took the proposal back before anything was sent
     EXPIRED = "expired"
     QUEUED = "queued"

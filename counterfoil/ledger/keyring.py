@@ -61,6 +61,10 @@ class Keyring:
                 return key
         raise KeyMissingError(f"no payload key {key_id} here; add the secret that sealed it to [ledger] payload_keys")
 
+    def derived(self, purpose: str) -> list[bytes]:
+        """32 secret bytes for something else, from each approval key, in their order."""
+        return [_expand(key.secret, purpose.encode()) for key in self.approval]
+
     def mac(self, purpose: str, data: bytes) -> str:
         """Hex HMAC-SHA256 under the approval key; another purpose gives another digest."""
         return _mac(self.approval[0], purpose, data)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, select, text
 
-from .approval_rows import ApprovalRow
+from .approval_rows import SELECT_DECLINE, ApprovalRow, DeclineRow
 from .rows import JOINABLE, WAITING, AttemptRow, CallRow
 from .sql import Count, Sql
 from .tables import approvals, attempts, calls, events, places
@@ -42,6 +42,8 @@ EVENTS: Sql[EventRow] = Sql(
     .limit(EVENT_PAGE + 1),
     EventRow,
 )
+DECLINED: Sql[DeclineRow] = SELECT_DECLINE
+"""Whether this client declined to ask about this proposal."""
 COVERED: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
     .select_from(places.join(calls, calls.c.call_id == places.c.call_id))

@@ -195,6 +195,10 @@ class Ledger:
         """The clock that was handed in: microseconds since 1970 in UTC."""
         return self._clock()
 
+    def request_state_keys(self) -> list[bytes]:
+        """What seals and opens the state that a client carries between the rounds of one request."""
+        return self._ring.derived("counterfoil request state")
+
     def mac(self, purpose: str, data: bytes) -> str:
         """A keyed digest; see `Keyring.mac`."""
         return self._ring.mac(purpose, data)

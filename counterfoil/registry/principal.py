@@ -12,6 +12,7 @@ NEVER_IN_WILDCARD = frozenset({"approve", "reconcile"})
 class Principal:
     """One identity: `tenant` and `subject` say whose it is, `client` through what it speaks.
 
+    `proof` is how the identity was proven (`token`), None where nothing but the local account vouches for it.
     `claimed` is what the client says of itself (name, version, model): recorded, never trusted, never compared.
     """
 
@@ -19,6 +20,7 @@ class Principal:
     subject: str
     client: str = ""
     scopes: frozenset[str] = frozenset()
+    proof: str | None = None
     claimed: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, hash=False)
 
     def missing(self, needed: Collection[str]) -> list[str]:

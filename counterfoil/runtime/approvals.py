@@ -6,8 +6,8 @@ Over MCP nothing is decided from tool arguments; a decision comes in by `decide`
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..ledger.approving import Decided, Decision, NotDecided, decide, revoke
@@ -19,65 +19,93 @@ from ..ledger.states import CallState
 from ..registry.principal import Principal
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from .answers import not_found, refusal_of, refusal_view
+from .deciding import PROVEN, Decider, decider_of, may_see
 from .refusal import RefusedError, refuse, refuse_arguments
-from .views import ApprovalView, ErrorView, PlainView
+from .views import ApprovalView, ErrorView, PlainView, how_to_decide
 
 if TYPE_CHECKING:
     from ..ledger.approval_rows import ApprovalRow
     from ..ledger.rows import CallRow
+    from ..registry.question import Question
     from .following import Follower
     from .parts import Parts
+    from .refusing import Refusals
     from .viewing import Viewer
-
-
-PROVEN: Final = frozenset({"token", "oidc", "passkey"})
-"""How an identity is proven to be another than the requester's."""
 
 
 WHOLE_BYTES: Final = 65_536
 """What marks of redaction may add to arguments that are shown whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decider:
-    """Who decides, and how it is known."""
-
-    by: str
-    strength: str
-    via: str
-
-
 class Approvals:
     """The proposals of one ledger. `carry_on` follows a call that a decision queued and this process claimed."""
 
-    def __init__(self, parts: Parts, viewer: Viewer, follower: Follower, carry_on: Callable[[CallRow], None]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        viewer: Viewer,
+        follower: Follower,
+        carry_on: Callable[[CallRow], None],
+        refusals: Refusals,
+    ) -> None:
+        self._refusals = refusals
         self._parts = parts
         self._viewer = viewer
         self._follower = follower
         self._take_up = carry_on
+        self.ask: Callable[[Principal, ApprovalRow], Awaitable[Question]] | None = None
 
     async def confirm(
-        self, principal: Principal, *, approval_id: str | None, decision: str | None, digest: str | None, wait_s: float
+        self,
+        principal: Principal,
+        *,
+        approval_id: str | None,
+        decision: str | None,
+        digest: str | None,
+        wait_s: float,
+        asks: bool = False,
     ) -> ApprovalView | PlainView:
-        """How a proposal stands and where a person decides, after a wait for that. Nothing is decided here."""
+        """How a proposal stands and where a person decides, after a wait for that. Nothing is decided here.
+
+        With a decision the view has the question to the person at this client, where it `asks`.
+        """
         try:
             row = await self._approval_for(principal, approval_id)
             await self._parts.ledger.require_sound_chain(row.run_id)
-            if decision is not None:
-                error = refuse(
-                    ErrorCode.DENIED,
-                    "No decision is taken from tool arguments: a person decides where the model has no hand. "
-                    + str(ApprovalView(row, None).wire()["how"] or f"This one is {row.state} already."),
-                )
-                return await self._approval_view(row, refusal_of(error))
-            if digest is not None and digest != row.digest:
-                error = refuse(ErrorCode.APPROVAL_INVALID, "This digest is not the proposal's.")
-                return await self._approval_view(row, refusal_of(error))
+            try:
+                if digest is not None and digest != row.digest:
+                    raise self._invalid("This digest is not the proposal's.", await self.view(row))
+                if decision is not None:
+                    return await self._for_a_person(principal, row, asks=asks)
+            except RefusedError as error:
+                self._refusals.record(principal, "confirm", row.digest, error.reason, self._parts.clock.now())
+                return await self.view(row, refusal_of(error))
             if wait_s:
                 row = await self._follower.until_decided(row.approval_id, wait_s) or row
-            return await self._approval_view(row)
+            return await self.view(row)
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
+
+    async def _for_a_person(self, principal: Principal, row: ApprovalRow, *, asks: bool) -> ApprovalView:
+        """The question that a decision in arguments leads to: these alone decide nothing.
+
+        Raises:
+            RefusedError: it is decided already, or this person may not decide it here.
+        """
+        if row.state != "pending":
+            raise self._invalid(f"It is {row.state} already.", await self.view(row))
+        decider_of(row, principal)
+        if self.ask is None or not asks:
+            raise refuse(
+                ErrorCode.DENIED,
+                "No decision is taken from tool arguments: a person decides where the model has no hand, and this "
+                f"client shows no forms. {how_to_decide(row)}",
+            )
+        question = await self.ask(principal, row)
+        return replace(await self.view(row), question=question)
+
+    def _invalid(self, message: str, view: ApprovalView) -> RefusedError:
+        return refuse(ErrorCode.APPROVAL_INVALID, message, approval=view.wire())
 
     async def all(self, *, pending_only: bool = True) -> list[ApprovalView]:
         """Every proposal of the ledger, for the command line."""
@@ -131,15 +159,16 @@ class Approvals:
         """What was recorded, with its calls carried on; or that nothing was, and why."""
         if isinstance(done, Decided):
             for call in done.rows:
-                await self._carry_out(call)
-            return await self._approval_view(done.approval, whole=True)
+                await self.carry_out(call)
+            return await self.view(done.approval, whole=True)
         why = "its digest is another one" if done.why == "digest" else f"it is {done.why} already"
         error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was {verb}: {why}.")
-        return await self._approval_view(done.approval or row, refusal_of(error))
+        return await self.view(done.approval or row, refusal_of(error))
 
     def _check_decider(self, row: ApprovalRow, decider: Decider) -> None:
         """Raise unless this person may decide it, by the rule's approvers and by what is proven of who they are."""
-        if row.assurance == "second_person" and (decider.strength not in PROVEN or decider.by == row.requester):
+        proven = {decider.strength, row.proof} <= PROVEN
+        if row.assurance == "second_person" and (not proven or decider.by == row.requester):
             raise refuse(
                 ErrorCode.DENIED,
                 "This needs a second person with a proven identity; the account that runs the server and its "
@@ -160,14 +189,18 @@ class Approvals:
         rows = await self._parts.ledger.reads.fetch(PENDING_OF_TENANT, tenant=principal.tenant)
         return [await self._listed(row) for row in rows if may_see(row, principal)]
 
-    async def _carry_out(self, row: CallRow) -> None:
+    async def carry_out(self, row: CallRow) -> None:
         """Carry on a decided call at once, if this process has its tool; any other server would find it."""
         if not self._parts.settings.carries_on:
             return
         if row.in_run:
             self._take_up(row)
             return
-        if row.state != CallState.QUEUED or self._parts.catalogue.get(row.tool, row.version) is None:
+        if (
+            row.state != CallState.QUEUED
+            or row.owner_id is not None
+            or self._parts.catalogue.get(row.tool, row.version) is None
+        ):
             return
         at, owner_id = self._parts.clock.now(), self._parts.ledger.owner_id
         mine = await self._parts.ledger.record(lambda: claim(row.call_id, owner_id, at))
@@ -188,12 +221,10 @@ class Approvals:
             await self._parts.ledger.require_sound_chain(row.run_id)
         except DamagedChainError as error:
             return ApprovalView(row, None, refusal_of(error))
-        return await self._approval_view(row, whole=True)
+        return await self.view(row, whole=True)
 
-    async def _approval_view(
-        self, row: ApprovalRow, error: ErrorView | None = None, *, whole: bool = False
-    ) -> ApprovalView:
-        """`whole` shows every argument in full, for whoever decides; secrets stay hidden in either form."""
+    async def view(self, row: ApprovalRow, error: ErrorView | None = None, *, whole: bool = False) -> ApprovalView:
+        """How one stands; `whole` with every argument in full. Secrets stay hidden in both forms."""
         calls = await self._viewer.covered(row)
         shown = [await self._whole(call) if whole else json.loads(call.args_shown) for call in calls]
         if len(calls) > 1:
@@ -210,14 +241,3 @@ class Approvals:
 def items_of(calls: Sequence[CallRow]) -> tuple[JsonObject, ...]:
     """What is said of each call of a proposal for several, in the order of its `arguments`."""
     return tuple({"n": call.item, "call_id": call.call_id, "state": call.state} for call in calls)
-
-
-def may_see(row: ApprovalRow, principal: Principal) -> bool:
-    """Its requester, or somebody of its tenant who may decide it."""
-    if row.tenant != principal.tenant:
-        return False
-    return (
-        row.requester == principal.subject
-        or principal.subject in json.loads(row.approvers)
-        or principal.holds("approve")
-    )

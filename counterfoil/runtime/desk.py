@@ -28,14 +28,15 @@ from ..ledger.states import CallState
 from ..registry.principal import Principal
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from .answers import not_found, refusal_view, waits_for_ledger
-from .approvals import Approvals, Decider
 from .chain.doors import is_run, no_resolution
 from .clock import micros
+from .deciding import Decider
+from .decisions import Around, Decisions
 from .following import UNDER_WAY
 from .reconciling import RESOLUTIONS, Word
 from .refusal import RefusedError, refuse, refuse_arguments
 from .sending import cannot_record
-from .views import ApprovalView, CallView, Next, PlainView, events_part
+from .views import CallView, Next, PlainView, events_part
 
 if TYPE_CHECKING:
     from ..ledger.rows import CallRow
@@ -53,7 +54,7 @@ FOLLOW_UP_WAIT_S: Final = 20.0
 """How long somebody without a request's own wait waits for what is followed up, in seconds."""
 
 
-class Desk:
+class Desk(Decisions):
     """The doors beside `call`; see `Runtime`."""
 
     def __init__(
@@ -65,14 +66,14 @@ class Desk:
         carry_on: Callable[[CallRow], None],
         runs: RunDoors,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        around: Around,
     ) -> None:
-        self._approvals = Approvals(parts, viewer, follower, carry_on)
+        super().__init__(parts, viewer, follower, carry_on, around)
         self._desk = parts
-        self._viewer = viewer
-        self._follower = follower
         self._settler = reconciler
         self._take_up = carry_on
         self._runs = runs
+        self._pending_of_run = runs.pending
         self._own = spawn
 
     async def plan(self, principal: Principal, document: JsonValue) -> PlanView:
@@ -144,49 +145,6 @@ class Desk:
             return await self._view(done or row)
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
-
-    async def confirm(
-        self,
-        principal: Principal,
-        *,
-        approval_id: str | None = None,
-        run_id: str | None = None,
-        decision: str | None = None,
-        digest: str | None = None,
-        note: str | None = None,
-        wait_s: float = 0,
-        wait_given: bool = False,
-    ) -> ApprovalView | PlainView:
-        """How a proposal stands, or the one that a run has; see `Approvals.confirm`."""
-        del note  # nothing is decided here
-        if approval_id is None and run_id is not None:
-            try:
-                approval_id = await self._runs.pending(principal, run_id)
-            except (RefusedError, LedgerError) as error:
-                return refusal_view(error)
-        return await self._approvals.confirm(
-            principal, approval_id=approval_id, decision=decision, digest=digest, wait_s=wait_s if wait_given else 0
-        )
-
-    async def approvals(self, *, pending_only: bool = True) -> list[ApprovalView]:
-        """Every proposal of the ledger, for the command line."""
-        return await self._approvals.all(pending_only=pending_only)
-
-    async def approval(self, approval_id: str) -> ApprovalView | PlainView:
-        """One proposal, for the command line."""
-        return await self._approvals.one(approval_id)
-
-    async def decide(
-        self, approval_id: str, decision: str, *, decider: Decider, digest: str | None = None, note: str | None = None
-    ) -> ApprovalView | PlainView:
-        """A person's decision about one exact proposal; see `Approvals.decide`."""
-        return await self._approvals.decide(approval_id, decision, decider=decider, digest=digest, note=note)
-
-    async def revoke(
-        self, approval_id: str, *, decider: Decider, digest: str | None = None, note: str | None = None
-    ) -> ApprovalView | PlainView:
-        """Take back what nobody sent yet; see `Approvals.revoke`."""
-        return await self._approvals.revoke(approval_id, decider=decider, digest=digest, note=note)
 
     async def reconcile(  # noqa: PLR0913 (the fields of the base tool)
         self,

@@ -92,6 +92,7 @@ def new_approval(
         via=None,
         note=None,
         superseded_by=None,
+        proof=row.proof,
     )
 
 

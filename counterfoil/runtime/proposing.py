@@ -222,4 +222,4 @@ def _as_asked(decision: Decision, old: ApprovalRow | None) -> Decision:
 
 def principal_of(row: CallRow) -> Principal:
     """The grant of a recorded call: who asked, with the scopes of the submission."""
-    return Principal(row.tenant, row.subject, row.client, frozenset(json.loads(row.scopes)))
+    return Principal(row.tenant, row.subject, row.client, frozenset(json.loads(row.scopes)), row.proof)

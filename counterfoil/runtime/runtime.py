@@ -31,10 +31,12 @@ from .answers import broken, closing, in_progress, raw_digest, repeated, unreada
 from .attempt import ON_THE_LOOP
 from .carrying import Carrier
 from .case import Case
-from .chain.doors import Around, RunDoors
+from .chain.doors import Around as RunsAround
+from .chain.doors import RunDoors
 from .chain.plans import Plans
 from .chain.steps import Tools
 from .chain.wakes import InProcess
+from .decisions import Around
 from .desk import Desk
 from .following import Follower
 from .not_sent import CallerGoneError, IsDuplicateError
@@ -81,11 +83,10 @@ class Runtime(Desk):
         self._unsound: set[str] = set()  # calls whose record is damaged: the sweep would take them up for ever
         self._receipts = Receipts(parts, self._tasks.spawn, self._carrier.keep)
         self._ticker: asyncio.Task[None] | None = None
-        around = Around(self.driver, self._reconciler, self._tasks.spawn, lambda: self._closing, self._refusals)
+        around = RunsAround(self.driver, self._reconciler, self._tasks.spawn, lambda: self._closing, self._refusals)
         runs = RunDoors(parts, plans, around)
-        super().__init__(
-            parts, viewer, Follower(parts, viewer), self._reconciler, self._carry_on, runs, self._tasks.spawn
-        )
+        people, follower = Around(self._refusals, self._receipts), Follower(parts, viewer)
+        super().__init__(parts, viewer, follower, self._reconciler, self._carry_on, runs, self._tasks.spawn, people)
 
     async def start(self, *, sweeps: bool = True) -> None:
         """Take over what lost owners left, then keep sweeping. What they left is known as unknown when this returns.

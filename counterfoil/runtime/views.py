@@ -12,6 +12,7 @@ from ..ledger.approvals import ApprovalState
 from ..ledger.queries import EventRow
 from ..ledger.rows import CallRow
 from ..ledger.states import ENDED, CallState
+from ..registry.question import Question
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from .clock import rfc3339
 
@@ -95,11 +96,18 @@ class CallView:
     reported: bool = False
     extra: JsonObject = field(default_factory=dict[str, Any])
     instead: JsonObject | None = None
+    question: None = None
 
     @property
     def is_error(self) -> bool:
         """True exactly when `error` is set, its code is not `in_progress`, and it is the error of what was asked."""
         return self.error is not None and self.error.code is not ErrorCode.IN_PROGRESS and not self.reported
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The undecided proposal that it waits for."""
+        waits = self.state is CallState.AWAITING_APPROVAL and self.approval is not None
+        return (str(self.approval["approval_id"]),) if waits and self.approval is not None else ()
 
     @property
     def delivers(self) -> tuple[str, ...]:
@@ -146,6 +154,8 @@ class ApprovalView:
     error: ErrorView | None = None
     delivers: tuple[str, ...] = ()
     items: tuple[JsonObject, ...] = ()
+    pending: tuple[str, ...] = ()
+    question: Question | None = None
 
     @property
     def is_error(self) -> bool:
@@ -205,6 +215,8 @@ class PlainView:
     body: JsonObject
     error: ErrorView | None = None
     delivers: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    question: None = None
 
     @property
     def is_error(self) -> bool:
@@ -223,7 +235,8 @@ def how_to_decide(row: ApprovalRow) -> str:
     """Where a person decides about it, in one sentence."""
     command = f"counterfoil approvals approve {row.approval_id}"
     if row.assurance == "second_person":
-        return f"Another person than {row.requester} decides, with a proven identity of their own."
+        said = "Another person decides, and both have to be proven, such as by a token of [[auth.tokens]]"
+        return f"{said}: {row.requester} is." if row.proof else f"{said}; {row.requester} is not, so it waits."
     return f"A person runs `{command}` (or `reject`) in a terminal on this machine and types the code shown there."
 
 

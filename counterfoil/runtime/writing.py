@@ -51,6 +51,7 @@ def _row(case: Case, keeper: CallKeeper, at: int, payload_id: str, grant_expires
         scopes=_scopes(principal.scopes),
         grant_expires_at=grant_expires_at if within is None else None,  # a step acts under its run's
         claimed=keeper.parts.claims(principal),
+        proof=principal.proof,
         tool=contract.name,
         version=contract.version,
         schema_digest=contract.schema_digest,

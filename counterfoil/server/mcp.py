@@ -7,7 +7,7 @@ is a result. Effects run in tasks of the runtime: a request that ends here never
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
@@ -40,17 +40,19 @@ from mcp.types import (
 from ..canonical import JsonObject, pointer
 from ..registry.principal import Principal
 from ..registry.problem import Problem, as_json
+from ..registry.question import Question
 from ..registry.request import KEY_MAX, CallRequest
 from ..registry.vocabulary import ErrorCode
 from .prompts import Prompts
 from .surface.answers import WireResult, log_failure, own_output, refusal, refused_view, result
+from .surface.asking import Forms, boundary
 from .surface.delivery import Deliveries
 from .surface.ending import cancelled_by_client, told_why
 from .surface.exchange import Exchange
 from .surface.listeners import SUBSCRIBED_MAX, Concerns, Listeners
 from .surface.listing import DIGEST_META, PAGE, Listing
 from .surface.notices import may_change
-from .surface.ports import Answered, Asked, BaseTool, Catalogue, Desk
+from .surface.ports import Answered, Asked, BaseTool, Catalogue, Desk, View
 from .surface.progress import HEARTBEAT_S, Progress
 from .surface.resources import Resources, not_found
 
@@ -93,6 +95,9 @@ class Surface:
         principal_of: Callable[[Context], Principal],
         call_view: JsonObject,
         exchange_of: Callable[[Context], Exchange | None] = lambda _ctx: None,
+        state_keys: Sequence[bytes],
+        state_s: float = 86_400.0,
+        client_wait_s: float = 8.0,
         wait_s: float = 20.0,
         part_bytes: int = 60_000,
         heartbeat_s: float = HEARTBEAT_S,
@@ -100,7 +105,9 @@ class Surface:
     ) -> None:
         """`call_view` is the JSON Schema of call views; `wait_s` how long calls wait where progress is shown.
 
-        `exchange_of` gives a request's exchange, over a transport where each answer has a stream of its own.
+        `state_keys` seal what a client carries between the rounds of a request, for `state_s`; `client_wait_s` is how
+        long a request waits for an older client's own dialog. `exchange_of` gives a request's exchange, over a
+        transport where each answer has a stream of its own.
         """
         self._instructions = instructions
         self._exchange_of = exchange_of
@@ -114,10 +121,12 @@ class Surface:
         self._resources = Resources(desk, catalogue, part_bytes)
         self._prompts = Prompts(desk)
         self._deliveries = Deliveries(desk)
+        self._forms = Forms(desk.answer, client_wait_s)
         self._listeners = Listeners()
         self._open = 0
         self._refusing = False
         self.server = self._server(name, version)
+        self.server.middleware.append(boundary(name, list(state_keys), state_s, principal_of))
 
     def _server(self, name: str, version: str) -> Server[dict[str, Any]]:
         """The SDK's server with our handlers."""
@@ -169,6 +178,7 @@ class Surface:
     def end_streams(self) -> None:
         """End every subscription in order."""
         self._listeners.close()
+        self._forms.close()
 
     async def _open_for(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """What a server says of itself depends on who asks; the SDK knows only one text for all."""
@@ -249,10 +259,15 @@ class Surface:
 
     async def _base_call(self, ctx: Context, params: CallToolRequestParams, tool: BaseTool) -> WireResult:
         asked = self._asked(ctx)
-        work: Awaitable[Answered] = tool.handler(params.arguments or {}, asked)
-        if tool.name == _STOPPABLE:
-            work = told_why(work, lambda: cancelled_by_client(ctx))
-        answer = await _patient(work, asked)
+
+        def work(again: Asked) -> Awaitable[Answered]:
+            done: Awaitable[Answered] = tool.handler(params.arguments or {}, again)
+            stoppable = tool.name == _STOPPABLE
+            return _patient(told_why(done, lambda: cancelled_by_client(ctx)) if stoppable else done, again)
+
+        answer = await self._forms.answered(ctx, params, asked, work)
+        if isinstance(answer, dict):
+            return answer
         answered = _shown(tool.name, answer.body, is_error=answer.is_error)
         self._deliveries.note(answer.delivers, asked.principal, self._exchange_of(ctx))
         return answered
@@ -265,7 +280,10 @@ class Surface:
                 return self._no_meta(params.name, name, "a string", "something else")
         if len(str(meta.get(KEY_META, ""))) > KEY_MAX:
             return self._no_meta(params.name, KEY_META, f"at most {KEY_MAX} characters", "more")
-        view = await _patient(self._desk.call(_request(params, asked, meta)), asked)
+        found = await self._forms.answered(ctx, params, asked, lambda again: self._direct(params, again, meta))
+        if isinstance(found, dict):
+            return found
+        view = found.view
         body = view.wire()
         if _names_nothing(body):
             raise _unknown(params.name)
@@ -274,6 +292,16 @@ class Surface:
         answered = _shown(params.name, body if output is None else output, is_error=view.is_error, call=call)
         self._deliveries.note(view.delivers, asked.principal, self._exchange_of(ctx))
         return answered
+
+    async def _direct(self, params: CallToolRequestParams, asked: Asked, meta: Mapping[str, Any]) -> _Direct:
+        said, principal = asked.said, asked.principal
+        if said is None:
+            view = await _patient(self._desk.call(_request(params, asked, meta)), asked)
+        else:
+            call_id = str((await self._desk.answer(principal, said)).wire().get("call_id"))
+            view = await _patient(self._desk.follow(principal, call_id, asked.default_wait_s), asked)
+        asks = asked.can_ask and bool(view.pending) and (said is None or said.action == "accept")
+        return _Direct(view, await self._desk.question(principal, view.pending) if asks else None)
 
     def _asked(self, ctx: Context) -> Asked:
         """Who asks, how long they wait, and whether they are shown progress meanwhile."""
@@ -299,6 +327,14 @@ class Surface:
     def _no_meta(self, name: str, member: str, expected: str, got: str) -> WireResult:
         problem = Problem.of(pointer(("_meta", member)), expected, got)
         return self._no(name, ErrorCode.INVALID_ARGUMENTS, problem.message, {"problems": as_json([problem])})
+
+
+@dataclass(frozen=True, slots=True)
+class _Direct:
+    """A direct call as it stands, and what the person at the client is to be asked first."""
+
+    view: View
+    question: Question | None
 
 
 @lru_cache(maxsize=256)

@@ -131,6 +131,9 @@ def surface_of(app: App, exchange_of: Callable[[Context], Exchange] | None = Non
         principal_of=principal_of,
         exchange_of=exchange_of or (lambda _ctx: None),
         call_view=CALL_VIEW,
+        state_keys=app.ledger.request_state_keys(),
+        state_s=app.config.approvals.valid_s,
+        client_wait_s=app.config.approvals.client_wait_s,
         wait_s=server.wait_s,
         part_bytes=app.config.limits.output_model_bytes,
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil.runtime.approvals import Decider
+from counterfoil.runtime.deciding import Decider
 from counterfoil.server.app import App
 from tests.kit.clock import START, SetClock
 from tests.kit.workshop import Workshop

@@ -67,7 +67,7 @@ def test_after_an_approval_it_says_who_sends_it(shop: Path, command: Command) ->
     approval = command("call", "shop_refund", REFUND, "--json").answer["approval"]
     ran = command("approvals", "approve", approval["approval_id"], "--digest", approval["digest"])
     assert ran.out.splitlines()[-1] == (
-        "Approved. A running server sends it now; without one, repeat the call or start `counterfoil serve`."
+        "Approved. No server is up: start `counterfoil serve`, which goes on with it before its window ends."
     )
 
 

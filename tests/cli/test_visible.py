@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterfoil.canonical import JsonValue
-from counterfoil.server.cli.visible import masked, visible, visible_json
+from counterfoil.visible import masked, visible, visible_json
 
 UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 

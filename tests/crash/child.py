@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from counterfoil.ledger import store
 from counterfoil.ledger.errors import CannotRecordError, Reason
 from counterfoil.ledger.store import Ledger
-from counterfoil.runtime.approvals import Decider
 from counterfoil.runtime.clock import MICROSECOND, SystemClock
+from counterfoil.runtime.deciding import Decider
 from counterfoil.server.app import App, open_app
 from counterfoil.tools.http import outbound
 from tests.kit.http_hands import no_trust

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from counterfoil.registry.principal import Principal
+from counterfoil.registry.question import Question, Said
 from counterfoil.registry.request import CallRequest, RunRequest
 from counterfoil.registry.vocabulary import JsonObject
 
@@ -15,6 +17,8 @@ class Shown:
     body: JsonObject
     is_error: bool = False
     delivers: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    question: Question | None = None
 
     def wire(self) -> JsonObject:
         return self.body
@@ -50,6 +54,15 @@ class RecordingDesk:
     async def confirm(self, principal: Principal, **stated: Any) -> Shown:
         self.asked.append(("confirm", (principal, stated)))
         return self.shows
+
+    async def question(self, principal: Principal, approval_ids: Sequence[str]) -> Question | None:
+        raise AssertionError("nobody can be asked")
+
+    async def answer(self, principal: Principal, said: Said, note: str | None = None) -> Shown:
+        raise AssertionError("nobody was asked")
+
+    async def follow(self, principal: Principal, call_id: str, wait_s: float, *, for_decision: bool = False) -> Shown:
+        raise AssertionError("nobody was asked")
 
     async def reconcile(self, principal: Principal, **stated: Any) -> Shown:
         self.asked.append(("reconcile", (principal, stated)))

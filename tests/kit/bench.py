@@ -11,7 +11,7 @@ from typing import Any, Final
 from counterfoil.ledger.finding import list_due
 from counterfoil.ledger.queries import ATTEMPTS, EVENTS, EventRow
 from counterfoil.registry.principal import Principal
-from counterfoil.runtime.approvals import Decider
+from counterfoil.runtime.deciding import Decider
 from counterfoil.runtime.parts import Parts
 from counterfoil.server.app import App
 from tests.kit.clock import SetClock

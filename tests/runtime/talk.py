@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from counterfoil.runtime.approvals import Decider
+from counterfoil.runtime.deciding import Decider
 from counterfoil.runtime.views import ApprovalView, CallView
 from counterfoil.server.app import App
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from counterfoil.runtime.approvals import Decider
+from counterfoil.runtime.deciding import Decider
 from counterfoil.runtime.views import CallView
 from counterfoil.server.app import App
 from tests.runtime.bench import HandClock
@@ -95,7 +96,9 @@ approvers = ["os:dora"]
 async def test_a_second_person_is_another_one_whose_identity_is_proven(open_: OpenApp, decider: Decider) -> None:
     rule = '[[policy]]\nid = "two"\ntool = "refund"\nverdict = "approve"\nassurance = "second_person"'
     app = await open_(more=rule)
-    asked = await app.call("refund", {"ref": "1"})
+    alone = await app.call("refund", {"ref": "0"})  # whose requester is nobody in particular
+    assert (await approve(app, alone, decider=Decider("dora", "token", "http"))).error.code == "denied"
+    asked = await app.call("refund", {"ref": "1"}, principal=replace(app.local, proof="token"))
     assert (await approve(app, asked, decider=decider)).error.code == "denied"
     assert (await approve(app, asked, decider=Decider("dora", "token", "http"))).error is None
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from counterfoil.runtime.approvals import Decider
+from counterfoil.runtime.deciding import Decider
 from counterfoil.server.app import open_app
 from counterfoil.server.cli import main
 from tests.kit.http_far_side import Answer, FarSide

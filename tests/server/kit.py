@@ -19,6 +19,7 @@ from typing import Any
 from counterfoil.canonical import JsonObject, JsonValue
 from counterfoil.registry.contract import Contract, Gate, Schemas, Text
 from counterfoil.registry.principal import Principal
+from counterfoil.registry.question import Question, Said
 from counterfoil.registry.request import CallRequest
 from counterfoil.registry.strict_json import Bounds
 from counterfoil.registry.vocabulary import Effect
@@ -44,6 +45,8 @@ class View:
     body: JsonObject
     is_error: bool = False
     delivers: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    question: None = None
 
     def wire(self) -> JsonObject:
         return self.body
@@ -96,6 +99,15 @@ class Desk:
     async def status(self, principal: Principal, **stated: Any) -> View:
         error: JsonObject = {"code": "not_found", "message": "no", "retryable": False, "details": {}}
         return View({"outcome": "invalid_request", "sent": "no", "error": error}, is_error=True)
+
+    async def question(self, principal: Principal, approval_ids: Sequence[str]) -> Question | None:
+        return None
+
+    async def answer(self, principal: Principal, said: Said, note: str | None = None) -> View:
+        raise AssertionError("nobody was asked")
+
+    async def follow(self, principal: Principal, call_id: str, wait_s: float, *, for_decision: bool = False) -> View:
+        raise AssertionError("nobody was asked")
 
     async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:
         self.told.append((tuple(call_ids), principal))
@@ -206,6 +218,7 @@ class Answer:
     body: JsonObject
     is_error: bool = False
     delivers: tuple[str, ...] = ()
+    question: Question | None = None
 
 
 @dataclass(frozen=True)
@@ -234,7 +247,11 @@ async def status(_arguments: JsonValue, _asked: Asked) -> Answer:
 
 def surface(desk: Desk, principal: Principal = ME, **more: Any) -> Surface:
     tools = [BaseTool("tool_search", tool_search), BaseTool("status", status)]
-    stated: dict[str, Any] = {"principal_of": lambda _ctx: principal, "base_tools": tools} | more
+    stated: dict[str, Any] = {
+        "principal_of": lambda _ctx: principal,
+        "base_tools": tools,
+        "state_keys": [b"k" * 32],
+    } | more
     return Surface(
         name="kit",
         version="1",

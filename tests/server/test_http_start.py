@@ -38,8 +38,8 @@ def test_a_token_says_who_speaks_and_one_identity_may_have_two(tmp_path: Path, m
     monkeypatch.setenv("ONE", "first-token")
     monkeypatch.setenv("TWO", "second-token")
     doorman = doorman_of(parse(TWO, tmp_path / "c.toml"), LOCAL, None)
-    assert doorman.who(bearer("first-token")) == Principal("local", "ann", "http", frozenset({"a"}))
-    assert doorman.who(bearer("second-token")) == Principal("local", "ann", "http", frozenset())
+    assert doorman.who(bearer("first-token")) == Principal("local", "ann", "http", frozenset({"a"}), "token")
+    assert doorman.who(bearer("second-token")) == Principal("local", "ann", "http", frozenset(), "token")
     assert doorman.who(bearer("third-token")) is None
     assert doorman.who([*bearer("first-token"), *bearer("first-token")]) is None
 

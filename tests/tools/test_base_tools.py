@@ -244,7 +244,7 @@ async def test_confirm_passes_on_what_was_said_and_whether_a_wait_was(
 ) -> None:
     await tools["confirm"].handler({"approval_id": "apr_1", "decision": "approve", "digest": "d", "note": "n"}, asked)
     stated = {"approval_id": "apr_1", "run_id": None, "decision": "approve", "digest": "d", "note": "n"}
-    assert desk.asked == [("confirm", (principal, {**stated, "wait_s": 4.0, "wait_given": False}))]
+    assert desk.asked == [("confirm", (principal, {**stated, "wait_s": 4.0, "wait_given": False, "asks": False}))]
 
 
 async def test_reconcile_and_cancel_pass_on_what_was_said(

@@ -182,6 +182,7 @@ class Beginner:
             client=principal.client,
             scopes=json.dumps(sorted(principal.scopes)),
             claimed=parts.claims(principal),
+            proof=principal.proof,
             goal=plan.goal,
             plan_digest=wanted.digest,
             input_digest=wanted.input_digest,

@@ -21,8 +21,8 @@ from ...ledger.runs import NEWEST_RUNS, RECENT_RUNS, ask_cancel, ask_stop, take_
 from ...registry.request import NOBODY_WAITS
 from ...registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from ..answers import broken, closing, not_found, refusal_of, refusal_view
-from ..approvals import may_see
 from ..clock import micros, rfc3339
+from ..deciding import may_see
 from ..plan.problems import PlanInvalidError
 from ..refusal import RefusedError, refuse, refuse_arguments
 from ..tasks import log_fault

@@ -48,6 +48,8 @@ class PlanView:
     body: JsonObject
     error: ErrorView | None = None
     delivers: tuple[str, ...] = ()
+    question: None = None
+    pending: tuple[str, ...] = ()
 
     @property
     def is_error(self) -> bool:
@@ -72,11 +74,19 @@ class RunView:
     body: JsonObject
     error: ErrorView | None = None
     delivers: tuple[str, ...] = ()
+    question: None = None
 
     @property
     def is_error(self) -> bool:
         """True exactly when `error` is set and its code is not `in_progress`."""
         return self.error is not None and self.error.code is not ErrorCode.IN_PROGRESS
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The undecided proposals that it shows, the oldest first."""
+        shown = self.body.get("pending")
+        found = shown if isinstance(shown, list) else []
+        return tuple(str(one["approval_id"]) for one in found if isinstance(one, dict))
 
     @property
     def run_id(self) -> str | None:

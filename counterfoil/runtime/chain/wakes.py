@@ -261,7 +261,7 @@ class InProcess:
             self._tools,
             run.run_id,
             stored.given_input,
-            Principal(run.tenant, run.subject, run.client, scopes, claimed),
+            Principal(run.tenant, run.subject, run.client, scopes, run.proof, claimed),
             taken.outputs,
             parallel=min(plan.max_parallel or settings.max_parallel, settings.max_parallel),
             most_items=settings.for_each,

@@ -6,21 +6,22 @@ known to have looked, so a decision is refused unless the configuration allows a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Final, Literal
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 
 from ...canonical import JsonValue
+from ...visible import masked
 from . import following, render
 from .answer import part
-from .doors import account, with_app
-from .exits import CommandError, Exit
+from .doors import account, server_of, with_app
+from .exits import CommandError, Exit, usage
 from .invocation import Invocation
 from .ports import App, View
 from .screen import Screen
-from .visible import masked
 
 CODE_LENGTH = 6
 Via = Literal["cli", "automation"]
@@ -28,22 +29,15 @@ _NOBODY: Final = (
     "a decision needs a person at a terminal, and this is none. A script may decide only where the configuration says "
     "so ([approvals] automation = true), and names what it decides with --digest"
 )
-_AFTER: Final = {
-    "approve": "Approved. A running server sends it now; without one, repeat the call or start `counterfoil serve`.",
-    "reject": "Rejected. It will not be sent.",
-}
-_AFTER_STEP: Final = {
-    "approve": "Approved. A running server goes on with its run now; without one, take it up with the command above.",
-    "reject": "Rejected. It will not be sent; a running server ends its run, or the command above does.",
-}
+_NO_LONGER: Final = {"reject": "Rejected. It will not be sent.", "revoke": "Taken back. It will not be sent."}
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What was asked for on the command line."""
 
-    decision: Literal["approve", "reject"]
-    digest: str | None = None
+    decision: Literal["approve", "reject", "revoke"]
+    digests: tuple[str, ...] = ()
     note: str | None = None
 
 
@@ -76,19 +70,48 @@ def show(invocation: Invocation, approval_id: str) -> int:
     return Exit.DONE
 
 
-def decide(invocation: Invocation, approval_id: str, decision: Decision) -> int:
-    """Show the proposal, make sure of a person or of automation, and record the decision.
+def decide(invocation: Invocation, approval_ids: Sequence[str], decision: Decision) -> int:
+    """Show each proposal, make sure of a person or of automation, and record each decision before the next is shown.
 
     Nothing is open while a person thinks: no event loop stands still, and the digest is looked at again afterwards.
     """
-    screen = Screen.of(invocation)
-    shown = with_app(invocation, lambda app: _proposal(app, approval_id))
-    via = _person_or_automation(screen, shown, decision)
-    digest = str(shown.wire["digest"] if via == "cli" else decision.digest)
-    after = with_app(invocation, lambda app: _record(app, shown.wire["approval_id"], decision, digest, via))
-    said = (_AFTER_STEP if after.wire.get("run_id") else _AFTER)[decision.decision]
-    screen.answer(after.wire, after.panel, [*following.commands_of_approval(after.wire), said])
+    if decision.digests and len(decision.digests) != len(approval_ids):
+        raise usage(f"{len(approval_ids)} approvals and {len(decision.digests)} digests; name one --digest for each ID")
+    screen, done = Screen.of(invocation), list[_Shown]()
+    for approval_id, digest in zip_longest(approval_ids, decision.digests):
+        try:
+            done.append(_decide(invocation, screen, approval_id, decision, digest))
+        except CommandError as error:
+            raise _after_some(error, done) from None
+    wires = [one.wire for one in done]
+    said = [line for one in done for line in (*following.commands_of_approval(one.wire), _said(decision, one))]
+    screen.answer(wires[0] if len(wires) == 1 else {"decided": wires}, Group(*(one.panel for one in done)), said)
     return Exit.DONE
+
+
+def _decide(invocation: Invocation, screen: Screen, approval_id: str, decision: Decision, digest: str | None) -> _Shown:
+    shown = with_app(invocation, lambda app: _proposal(app, approval_id))
+    via = _person_or_automation(screen, shown, decision, digest)
+    bound = str(shown.wire["digest"] if via == "cli" else digest)
+    return with_app(invocation, lambda app: _record(app, shown.wire["approval_id"], decision, bound, via))
+
+
+def _after_some(error: CommandError, done: list[_Shown]) -> CommandError:
+    """The same error where others were decided before it: these stay decided, and are named."""
+    if not done:
+        return error
+    names = [str(one.wire["approval_id"]) for one in done]
+    message = f"{error.message}; decided before it, and so recorded: {', '.join(names)}"
+    return CommandError(error.exit_code, error.code, message, error.details | {"decided": names})
+
+
+def _said(decision: Decision, done: _Shown) -> str:
+    """What follows a decision, as far as it is known: whether a server is up that has this ledger open."""
+    if decision.decision != "approve":
+        return _NO_LONGER[decision.decision]
+    if done.server is not None:
+        return f"Approved. A server is up (process {done.server}) and goes on with it if it has this tool."
+    return "Approved. No server is up: start `counterfoil serve`, which goes on with it before its window ends."
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +121,7 @@ class _Shown:
     wire: Mapping[str, Any]
     panel: RenderableType
     automation: bool
+    server: int | None
 
 
 async def _proposal(app: App, approval_id: str) -> _Shown:
@@ -105,30 +129,30 @@ async def _proposal(app: App, approval_id: str) -> _Shown:
 
 
 async def _record(app: App, approval_id: str, decision: Decision, digest: str, via: Via) -> _Shown:
-    from ...runtime.approvals import Decider  # noqa: PLC0415 (only a decision needs it)
+    from ...runtime.deciding import Decider  # noqa: PLC0415 (only a decision needs it)
 
     decider = Decider(by=account(), strength="same_user", via=via)
-    return _shown(
-        app,
-        await app.runtime.decide(approval_id, decision.decision, digest=digest, note=decision.note, decider=decider),
-    )
+    if decision.decision == "revoke":
+        return _shown(app, await app.runtime.revoke(approval_id, digest=digest, note=decision.note, decider=decider))
+    word = decision.decision
+    return _shown(app, await app.runtime.decide(approval_id, word, digest=digest, note=decision.note, decider=decider))
 
 
 def _shown(app: App, view: View) -> _Shown:
     wire = view.wire()
     if view.is_error:
         raise _refusal(wire)
-    return _Shown(wire, _panel(app, wire), app.config.approvals.automation)
+    return _Shown(wire, _panel(app, wire), app.config.approvals.automation, server_of(app.config.ledger_path))
 
 
-def _person_or_automation(screen: Screen, shown: _Shown, decision: Decision) -> Via:
+def _person_or_automation(screen: Screen, shown: _Shown, decision: Decision, digest: str | None) -> Via:
     """Who decides here; nobody may decide what another digest than the named one is of."""
-    if decision.digest is not None and decision.digest != shown.wire["digest"]:
+    if digest is not None and digest != shown.wire["digest"]:
         look = f"counterfoil approvals show {shown.wire['approval_id']}"
         raise _invalid(
             f"that is not the digest of this proposal; look at it again: {look}", {"approval": dict(shown.wire)}
         )
-    if decision.digest is not None and shown.automation:
+    if digest is not None and shown.automation:
         return "automation"
     if not screen.has_person():
         raise _invalid(_NOBODY)

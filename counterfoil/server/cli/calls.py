@@ -17,7 +17,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...registry.request import KEY_MAX, CallRequest
-from ...runtime.approvals import Decider
+from ...runtime.deciding import Decider
 from . import following, render
 from .answer import exit_of_call, exit_of_reconcile, exit_of_run, exit_of_run_reconcile, is_run, part, parts
 from .arguments import parse_json

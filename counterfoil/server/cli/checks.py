@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ...visible import visible
 from ..secrets import SecretError, resolve
 from . import render
 from .doors import configuration, located, with_tools
@@ -16,7 +17,6 @@ from .invocation import Invocation
 from .ports import Tools
 from .screen import Screen
 from .tools import summaries
-from .visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

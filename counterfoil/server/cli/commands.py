@@ -52,7 +52,11 @@ app.add_typer(policy_app, name="policy")
 
 AnyId = Annotated[str, typer.Argument(metavar="ID", help="A call or a run, such as call_... or run_...")]
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="An approval, such as apr_...")]
-Digest = Annotated[str | None, typer.Option(metavar="D", help="The digest that is decided; another one is refused.")]
+ApprovalIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Approvals, such as apr_...; each is shown.")]
+Digests = Annotated[
+    list[str] | None,
+    typer.Option("--digest", metavar="D", help="The digest that is decided, one for each ID; another one is refused."),
+]
 ClientName = Annotated[
     str | None, typer.Option(metavar="NAME", help=f"A client to set up: {', '.join(CLIENTS)} or {ALL}.")
 ]
@@ -259,15 +263,27 @@ def approvals_show(context: typer.Context, approval_id: ApprovalId) -> int:
 
 
 @approvals_app.command("approve", epilog=example('counterfoil approvals approve apr_... --note "customer called"'))
-def approvals_approve(context: typer.Context, approval_id: ApprovalId, digest: Digest = None, note: Note = None) -> int:
-    """Let this exact proposal be sent, once."""
-    return approvals.decide(context.obj, approval_id, approvals.Decision("approve", digest, note))
+def approvals_approve(
+    context: typer.Context, approval_ids: ApprovalIds, digests: Digests = None, note: Note = None
+) -> int:
+    """Let exactly this be sent, once."""
+    return approvals.decide(context.obj, approval_ids, approvals.Decision("approve", tuple(digests or ()), note))
 
 
 @approvals_app.command("reject", epilog=example('counterfoil approvals reject apr_... --note "wrong order"'))
-def approvals_reject(context: typer.Context, approval_id: ApprovalId, digest: Digest = None, note: Note = None) -> int:
-    """Refuse this proposal."""
-    return approvals.decide(context.obj, approval_id, approvals.Decision("reject", digest, note))
+def approvals_reject(
+    context: typer.Context, approval_ids: ApprovalIds, digests: Digests = None, note: Note = None
+) -> int:
+    """Refuse what was proposed."""
+    return approvals.decide(context.obj, approval_ids, approvals.Decision("reject", tuple(digests or ()), note))
+
+
+@approvals_app.command("revoke", epilog=example('counterfoil approvals revoke apr_... --note "changed my mind"'))
+def approvals_revoke(
+    context: typer.Context, approval_ids: ApprovalIds, digests: Digests = None, note: Note = None
+) -> int:
+    """Take back what was proposed or approved, as long as it was not sent."""
+    return approvals.decide(context.obj, approval_ids, approvals.Decision("revoke", tuple(digests or ()), note))
 
 
 @policy_app.command(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -122,6 +123,18 @@ def _ledger_code(error: Exception) -> str:
 def account() -> str:
     """Who decides at this command line: the account that the process runs as."""
     return f"os:{getpass.getuser()}"
+
+
+def server_of(ledger: Path) -> int | None:
+    """The process of a living owner of this ledger other than this command, None if there is none that is known."""
+    from ...ledger.errors import LedgerError  # noqa: PLC0415
+    from ...ledger.inspection import inspect  # noqa: PLC0415
+
+    try:
+        found = inspect(ledger).processes
+    except LedgerError:
+        return None
+    return next((one.pid for one in found if one.lives and one.pid != os.getpid()), None)
 
 
 def now() -> datetime:

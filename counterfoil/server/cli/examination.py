@@ -13,11 +13,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...visible import visible
 from .clients import ALL, CLIENTS, Machine, Setup, Target, Transport, entry_name, setup
 from .exits import Exit, usage
 from .invocation import Invocation
 from .screen import Screen
-from .visible import visible
 
 if TYPE_CHECKING:
     from ..doctor import Basis, Finding

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from ...visible import visible
 from .answer import FINISHED, View, part, parts
-from .visible import visible
 
 _LISTED: Final = 5
 """How many proposals or calls have a command each; the run's page lists more of them."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ...visible import visible
 from . import render
 from .doors import configuration, explaining
 from .exits import CommandError, Exit
 from .invocation import Invocation
 from .screen import Screen
-from .visible import visible
 
 if TYPE_CHECKING:
     from ...canonical import JsonObject

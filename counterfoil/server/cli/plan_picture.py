@@ -14,12 +14,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ...canonical import JsonValue
+from ...visible import visible
 from . import following
 from .answer import View, part, parts, values
 from .documents import steps_of
 from .render import facts, word
 from .run_page import refusal
-from .visible import visible
 
 ROWS: Final = 20
 """How many lines of one wave a person is shown."""

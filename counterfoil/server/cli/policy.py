@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...registry.policy import Decision
+from ...visible import masked, visible
 from . import render
 from .answer import View, part, parts
 from .arguments import parse_json
@@ -19,7 +20,6 @@ from .invocation import Invocation
 from .ports import Tools
 from .screen import Screen
 from .tools import contract_of
-from .visible import masked, visible
 
 if TYPE_CHECKING:
     from ...canonical import JsonObject, JsonValue

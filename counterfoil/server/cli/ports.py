@@ -9,7 +9,7 @@ from ...canonical import JsonObject, JsonValue
 from ...registry.contract import Contract
 from ...registry.principal import Principal
 from ...registry.request import CallRequest, RunRequest
-from ...runtime.approvals import Decider
+from ...runtime.deciding import Decider
 
 if TYPE_CHECKING:
     from ...registry.policy import Policy
@@ -93,6 +93,10 @@ class Runtime(Protocol):
         self, approval_id: str, decision: DecisionWord, *, digest: str | None, note: str | None, decider: Decider
     ) -> View:
         """Record a decision."""
+        ...
+
+    async def revoke(self, approval_id: str, *, digest: str | None, note: str | None, decider: Decider) -> View:
+        """Take back what was not sent."""
         ...
 
     async def approvals(self, *, pending_only: bool) -> Sequence[View]:

@@ -15,9 +15,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ...visible import visible, visible_json
 from . import following
 from .answer import View, part
-from .visible import visible, visible_json
 
 _STYLES: Final = {
     "success": "green", "no_result": "green", "approved": "green", "consumed": "green", "succeeded": "green",

@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...visible import visible
 from . import following
 from .answer import View, part
 from .moments import between, to_the_second
 from .render import brief, evidence_line, word
-from .visible import visible
 
 FIRST: Final = 10
 LAST: Final = 30

@@ -15,13 +15,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...visible import visible
 from . import following
 from .answer import FINISHED, View, part, parts
 from .moments import ago, between, to_the_second
 from .render import call_line, error_text, facts, word
 from .run_folding import ROWS, Row, counted, done_of, fold, items_of, loud_items
 from .run_reasons import notes, why
-from .visible import visible
 
 LISTED: Final = 20
 """How many proposals, unresolved calls, outputs and the like a person is shown."""

@@ -8,6 +8,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ...visible import visible
 from . import following
 from .answer import FINISHED, View, exit_of_run, part, parts
 from .chains import RunOptions, run, shown
@@ -21,7 +22,6 @@ from .run_events import LAST, calls_section, timeline
 from .run_folding import LOUD, ROWS
 from .run_page import run_page, runs_table
 from .screen import Screen
-from .visible import visible
 from .watching import Printer, Watcher
 
 CALLS: Final = 20

@@ -9,9 +9,9 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ...visible import visible
 from . import render
 from .answer import View, part
-from .visible import visible
 
 _RECOVERIES: Final = {
     "probe": "its probe is asked what happened",

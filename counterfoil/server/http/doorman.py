@@ -92,7 +92,7 @@ def doorman_of(config: Configuration, local: Principal, made: str | None) -> Doo
             problems.append(
                 config.problem(place, f"{entry.token}: another entry has the same token; give each its own")
             )
-        known[digest] = Principal(entry.tenant, entry.subject, entry.client, frozenset(entry.scopes))
+        known[digest] = Principal(entry.tenant, entry.subject, entry.client, frozenset(entry.scopes), proof="token")
     if problems:
         raise ConfigError(config.path, problems)
     return Doorman(tuple(known.items()))

@@ -10,17 +10,23 @@ from ...canonical import JsonObject, JsonValue
 from ...registry.adapter import ProgressSink
 from ...registry.contract import Contract
 from ...registry.principal import Principal
+from ...registry.question import Question, Said
 from ...registry.request import CallRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a base tool's handler is told beside its arguments; the wait is in seconds."""
+    """What a base tool's handler is told beside its arguments; the wait is in seconds.
+
+    `can_ask` is true where this client shows its person forms; `said` is what that person answered to the last one.
+    """
 
     principal: Principal
     progress: ProgressSink | None = None
     default_wait_s: float = 4.0
     has_progress_token: bool = False
+    can_ask: bool = False
+    said: Said | None = None
 
 
 class Answered(Protocol):
@@ -39,6 +45,11 @@ class Answered(Protocol):
     @property
     def delivers(self) -> tuple[str, ...]:
         """The calls whose settled state the body shows."""
+        ...
+
+    @property
+    def question(self) -> Question | None:
+        """What the person at the client is to be asked first."""
         ...
 
 
@@ -89,6 +100,11 @@ class View(Protocol):
         """The calls whose settled state this shows."""
         ...
 
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The undecided proposals that it waits for."""
+        ...
+
     def wire(self) -> JsonObject:
         """The call view of design section 7."""
         ...
@@ -112,6 +128,18 @@ class Desk(Protocol):
         wait_s: float,
     ) -> View:
         """A call or run with its events after `after_seq`; without an id the principal's overview."""
+        ...
+
+    async def question(self, principal: Principal, approval_ids: Sequence[str]) -> Question | None:
+        """What the user of this very client may be asked of these proposals."""
+        ...
+
+    async def answer(self, principal: Principal, said: Said, note: str | None = None) -> View:
+        """Check and record what came back from a form."""
+        ...
+
+    async def follow(self, principal: Principal, call_id: str, wait_s: float, *, for_decision: bool = False) -> View:
+        """A call as the answer of its own request."""
         ...
 
     async def delivered(self, call_ids: Sequence[str], principal: Principal) -> None:

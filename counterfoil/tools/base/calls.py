@@ -9,7 +9,7 @@ from ...canonical import JsonObject
 from ...registry.request import KEY_MAX, CallRequest
 from . import schemas
 from .answer import Answer, Asked
-from .desk import Desk, shown
+from .desk import Desk, decided, shown, shown_or_asked
 from .spec import Annotations, BaseTool, checked
 
 _ARGUMENTS: Final[JsonObject] = {"type": "object", "description": "By its input_schema"}
@@ -65,14 +65,22 @@ def tool_call(desk: Desk) -> BaseTool:
 
 async def _call(desk: Desk, fixed: dict[str, Any], arguments: JsonObject, asked: Asked) -> Answer:
     stated: dict[str, Any] = dict(arguments)
-    wait_s = stated.pop("wait_s", None)
+    given = stated.pop("wait_s", None)
+    wait_s: float = asked.default_wait_s if given is None else given
+    if asked.said is not None:
+        return await shown_or_asked(desk, await decided(desk, asked, asked.said, wait_s), asked)
     request = CallRequest(
         asked.principal,
         tool=stated.pop("name"),
-        wait_s=asked.default_wait_s if wait_s is None else wait_s,
-        wait_given=wait_s is not None,
+        wait_s=wait_s,
+        wait_given=given is not None and not asked.can_ask,
         progress=asked.progress,
         **stated,
         **fixed,
     )
-    return shown(await desk.call(request))
+    view = await desk.call(request)
+    answer = await shown_or_asked(desk, view, asked)
+    call_id = answer.body.get("call_id")
+    if answer.question is None and view.pending and asked.can_ask and given and isinstance(call_id, str):
+        return shown(await desk.follow(asked.principal, call_id, wait_s, for_decision=True))
+    return answer

@@ -15,7 +15,7 @@ from ...registry.request import KEY_MAX, RunRequest
 from ...registry.vocabulary import ErrorCode
 from . import schemas
 from .answer import Answer, Asked
-from .desk import Desk, shown
+from .desk import Desk, shown, shown_or_asked
 from .spec import Annotations, BaseTool, checked
 
 PARALLEL_MAX: Final = 1000
@@ -115,7 +115,9 @@ async def _run(desk: Desk, arguments: JsonObject, asked: Asked) -> Answer:
         progress=asked.progress,
         **stated,
     )
-    return shown(await desk.run(request))
+    if asked.said is not None:
+        await desk.answer(asked.principal, asked.said)
+    return await shown_or_asked(desk, await desk.run(request), asked)
 
 
 def _which(arguments: JsonObject) -> Answer | None:

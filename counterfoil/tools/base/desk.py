@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from ...canonical import JsonObject, JsonValue
 from ...registry.principal import Principal
+from ...registry.question import Question, Said
 from ...registry.request import CallRequest, RunRequest
-from .answer import Answer
+from .answer import Answer, Asked
 
 
 class View(Protocol):
@@ -21,6 +24,16 @@ class View(Protocol):
     @property
     def delivers(self) -> tuple[str, ...]:
         """The calls whose settled state this shows, so that the transport can say that it was written."""
+        ...
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The undecided proposals that it waits for."""
+        ...
+
+    @property
+    def question(self) -> Question | None:
+        """What the person at this client is to be asked, where that was asked for."""
         ...
 
     def wire(self) -> JsonObject:
@@ -65,7 +78,7 @@ class Desk(Protocol):
         """Ask one call or run to stop."""
         ...
 
-    async def confirm(
+    async def confirm(  # noqa: PLR0913 (the fields of the base tool)
         self,
         principal: Principal,
         *,
@@ -76,8 +89,21 @@ class Desk(Protocol):
         note: str | None,
         wait_s: float,
         wait_given: bool,
+        asks: bool,
     ) -> View:
         """Report a proposal and wait for it; with a decision, have the person at that client asked."""
+        ...
+
+    async def question(self, principal: Principal, approval_ids: Sequence[str]) -> Question | None:
+        """What the user of this very client may be asked of these proposals."""
+        ...
+
+    async def answer(self, principal: Principal, said: Said, note: str | None = None) -> View:
+        """Check and record what came back from a form."""
+        ...
+
+    async def follow(self, principal: Principal, call_id: str, wait_s: float, *, for_decision: bool = False) -> View:
+        """A call as the answer of its own request."""
         ...
 
     async def reconcile(  # noqa: PLR0913 (the fields of the base tool)
@@ -100,4 +126,22 @@ class Desk(Protocol):
 
 def shown(view: View) -> Answer:
     """A view as an answer."""
-    return Answer(view.wire(), view.is_error, view.delivers)
+    return Answer(view.wire(), view.is_error, view.delivers, view.question)
+
+
+async def shown_or_asked(desk: Desk, view: View, asked: Asked) -> Answer:
+    """A view as an answer, with the question to the client's own user that it waits for, if there is one.
+
+    Whoever declined or dismissed a form is not shown it again by the same request.
+    """
+    answer = shown(view)
+    if not (asked.can_ask and view.pending) or (asked.said is not None and asked.said.action != "accept"):
+        return answer
+    return replace(answer, question=await desk.question(asked.principal, view.pending))
+
+
+async def decided(desk: Desk, asked: Asked, said: Said, wait_s: float) -> View:
+    """The call of a proposal that a person has just decided, or not, as the answer of its own request."""
+    told = await desk.answer(asked.principal, said)
+    call_id = told.wire().get("call_id")
+    return await desk.follow(asked.principal, call_id, wait_s) if isinstance(call_id, str) else told

@@ -130,11 +130,14 @@ async def _cancel(desk: Desk, arguments: JsonObject, asked: Asked) -> Answer:
 
 async def _confirm(desk: Desk, arguments: JsonObject, asked: Asked) -> Answer:
     stated = _stated(arguments, "approval_id", "run_id", "decision", "digest", "note")
+    if asked.said is not None:
+        return shown(await desk.answer(asked.principal, asked.said, cast("str | None", stated["note"])))
     wait_s = cast("float | None", arguments.get("wait_s"))
     view = await desk.confirm(
         asked.principal,
         wait_s=asked.default_wait_s if wait_s is None else wait_s,
         wait_given=wait_s is not None,
+        asks=asked.can_ask,
         **stated,
     )
     return shown(view)

@@ -20,11 +20,11 @@ from counterfoil.ledger.run_rows import PlanRow, RunRow, StepRow, get_run
 from counterfoil.ledger.runs import ask_cancel, ask_stop, calls_of, create_run, steps_of, take_up
 from counterfoil.ledger.sealing import Kind
 from counterfoil.ledger.verify import verify_database
-from counterfoil.runtime.approvals import Decider
 from counterfoil.runtime.chain.folding import state_of
 from counterfoil.runtime.chain.loading import Stored, board_of, load_calls, load_plan, read_steps
 from counterfoil.runtime.chain.plans import Plans
 from counterfoil.runtime.chain.states import FINAL
+from counterfoil.runtime.deciding import Decider
 from counterfoil.runtime.plan.checking import PlanRules, check_plan
 from counterfoil.runtime.plan.problems import PlanInvalidError
 from counterfoil.runtime.views import CallView

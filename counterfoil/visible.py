@@ -10,7 +10,7 @@ import json
 import unicodedata
 from typing import Final
 
-from ...canonical import JsonValue
+from .canonical import JsonValue
 
 _OBEYED_OR_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK_LETTERS: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")

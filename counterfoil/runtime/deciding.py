@@ -1,0 +1,69 @@
+"""Who may see a proposal, who may decide it, and how strong that decision is. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..registry.vocabulary import ErrorCode
+from .refusal import refuse
+from .views import how_to_decide
+
+if TYPE_CHECKING:
+    from ..ledger.approval_rows import ApprovalRow
+    from ..registry.principal import Principal
+
+PROVEN: Final = frozenset({"token", "oidc", "passkey"})
+"""How an identity is proven to be another than the requester's."""
+ATTESTED: Final = "client_attested"
+VIA: Final = "mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """Who decides, and how it is known."""
+
+    by: str
+    strength: str
+    via: str
+
+
+def may_see(row: ApprovalRow, principal: Principal) -> bool:
+    """Its requester, or somebody of its tenant who may decide it: whom its rule names, else who holds `approve`."""
+    if row.tenant != principal.tenant:
+        return False
+    if row.requester == principal.subject:
+        return True
+    approvers = json.loads(row.approvers)
+    return principal.subject in approvers if approvers else principal.holds("approve")
+
+
+def is_own(row: ApprovalRow, principal: Principal) -> bool:
+    """True for what the user of the requesting client itself may decide."""
+    mine = (row.tenant, row.requester, row.client) == (principal.tenant, principal.subject, principal.client)
+    return mine and row.assurance == "client"
+
+
+def decider_of(row: ApprovalRow, principal: Principal) -> Decider:
+    """Who decides over MCP, and how strong that is.
+
+    Raises:
+        RefusedError: this principal may not, with the reason and where a person decides.
+    """
+    if is_own(row, principal):
+        return Decider(principal.subject, ATTESTED, VIA)
+    how = how_to_decide(row)
+    if (row.tenant, row.requester) == (principal.tenant, principal.subject):
+        raise refuse(ErrorCode.DENIED, f"Nobody approves their own call over MCP. {how}")
+    if not principal.holds("approve"):
+        raise refuse(
+            ErrorCode.INSUFFICIENT_SCOPE, f"Deciding needs the scope approve. {how}", missing_scopes=["approve"]
+        )
+    if not row.over_mcp:
+        raise refuse(ErrorCode.DENIED, f"No rule lets this one be decided over MCP (over_mcp). {how}")
+    if row.assurance == "second_person" and not {row.proof, principal.proof} <= PROVEN:
+        raise refuse(ErrorCode.DENIED, f"This needs two proven identities, the requester's and yours. {how}")
+    if principal.proof is None:
+        raise refuse(ErrorCode.DENIED, f"Nothing proves that you are another person than the requester. {how}")
+    return Decider(principal.subject, principal.proof, VIA)

@@ -1,0 +1,123 @@
+"""A real server in a process of its own asks the person at a real client: both eras, over stdio and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.session import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitRequestParams, ElicitResult
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals and pipes of POSIX"),
+]
+LIMIT_S = 40.0
+ROOT = Path(__file__).parents[2]
+TOOLS = '''
+from counterfoil import tool
+
+
+@tool(effect="write")
+async def note(text: str) -> dict[str, str]:
+    """Leave a note."""
+    return {"left": text}
+'''
+CONFIG = """
+[ledger]
+url = "sqlite+aiosqlite:///ledger.db"
+[python]
+modules = ["forms_note"]
+path = ["."]
+[approvals]
+client_wait_s = 0.5
+"""
+Era = Literal["auto", "legacy"]
+View = dict[str, Any]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "forms_note.py").write_text(TOOLS)
+    (tmp_path / "counterfoil.toml").write_text(CONFIG)
+    return tmp_path
+
+
+class Person:
+    """Approves what it reads, once it may."""
+
+    def __init__(self, *, thinks: bool) -> None:
+        self.may = asyncio.Event()
+        if not thinks:
+            self.may.set()
+
+    async def __call__(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        await self.may.wait()
+        code = re.search(r"the code ([0-9a-f]{6})", params.message)
+        assert code is not None
+        return ElicitResult(action="accept", content={"decision": "approve", "code": code[1]})
+
+
+@asynccontextmanager
+async def over_http(folder: Path) -> AsyncGenerator[Any]:
+    """A server on a free port of the loopback, and the transport to it."""
+    command = [sys.executable, "-m", "counterfoil", "serve", "--transport", "http", "--port", "0"]
+    server = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=asyncio.subprocess.PIPE
+    )
+    assert server.stderr is not None
+    try:
+        said = ""
+        async with asyncio.timeout(LIMIT_S):
+            while "the token of this start" not in said:
+                said += (await server.stderr.readline()).decode()
+        url, file = re.search(r"http://\S+/mcp", said), re.search(r"is in (\S+);", said)
+        assert url is not None
+        assert file is not None
+        headers = {"Authorization": f"Bearer {Path(file[1]).read_text()}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=LIMIT_S) as client:
+            yield streamable_http_client(url[0], http_client=client)
+    finally:
+        server.terminate()
+        await server.communicate()
+
+
+@asynccontextmanager
+async def over_stdio(folder: Path) -> AsyncGenerator[Any]:
+    yield StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "counterfoil", "serve"],
+        cwd=str(folder),
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+
+
+async def ask(client: Client, tool: str, **arguments: Any) -> View:
+    async with asyncio.timeout(LIMIT_S):
+        result = await client.call_tool(tool, arguments)
+    assert isinstance(result.structured_content, dict), result
+    return result.structured_content
+
+
+@pytest.mark.parametrize("over", [over_stdio, over_http])
+@pytest.mark.parametrize(("era", "thinks"), [("auto", False), ("legacy", False), ("legacy", True)])
+async def test_the_person_decides_in_the_clients_own_dialog(folder: Path, over: Any, era: Era, *, thinks: bool) -> None:
+    person = Person(thinks=thinks)
+    async with over(folder) as target, Client(target, mode=era, elicitation_callback=person) as client:
+        digest = (await ask(client, "tool_search", names=["note"]))["matches"][0]["schema_digest"]
+        view = await ask(client, "tool_call", name="note", arguments={"text": "hello"}, schema_digest=digest)
+        if thinks:  # longer than the request waits: it has its answer, and the form is still open
+            assert view["state"] == "awaiting_approval"
+            person.may.set()
+            view = await ask(client, "status", call_id=view["call_id"], wait_s=20)
+    assert (view["state"], view["outcome"], view["output"]) == ("settled", "success", {"left": "hello"})
