@@ -7,8 +7,17 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, func, select, text
 
-from .approval_rows import CHANGED, CONSUME_PLACE, SELECT_APPROVAL, UPDATE_APPROVAL, ApprovalRow, PlaceRow
-from .rows import CallRow
+from .approval_rows import (
+    CHANGED,
+    CONSUME_PLACE,
+    SELECT_APPROVAL,
+    SELECT_PLACE,
+    UPDATE_APPROVAL,
+    ApprovalRow,
+    PlaceRow,
+)
+from .events import EventType
+from .rows import CallRow, touch
 from .sql import Count, Fact, Sql, change, one
 from .tables import calls, places
 
@@ -71,6 +80,18 @@ def consume(approval: ApprovalRow, place: PlaceRow, at: int) -> Fact[None]:
         state = ApprovalState.CONSUMED
     if state != approval.state or approval.stalled_at is not None:
         yield from set_state(approval, state, execute_until=window_ends(approval, at), stalled_at=None)
+
+
+def stall(row: CallRow, digest: str, at: int) -> Fact[None]:
+    """What stands in the way of a decided call came after its decision: its window stands still from here on."""
+    found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
+    place = yield from one(SELECT_PLACE, approval_id=row.approval_id or "", call_id=row.call_id)
+    if found is None or place is None or place.consumed_at is not None or place.digest != digest:
+        return
+    in_time = found.execute_until is not None and at <= found.execute_until
+    if found.state == ApprovalState.APPROVED and found.stalled_at is None and in_time:
+        yield from set_state(found, ApprovalState.APPROVED, stalled_at=at)
+        yield from touch(row, EventType.STALLED, at, {"approval_id": found.approval_id})
 
 
 def window_ends(approval: ApprovalRow, at: int) -> int | None:

@@ -108,7 +108,9 @@ def revoke(approval_id: str, by: Decision) -> Fact[Decided | NotDecided]:
 def decline(approval_id: str, client: str, by: str, at: int) -> Fact[bool]:
     """A client did not have its person decide: recorded once, and nothing is decided. False if it was before."""
     found = yield from one(SELECT_APPROVAL, approval_id=approval_id)
-    if found is None or (yield from one(SELECT_DECLINE, approval_id=approval_id, client=client)) is not None:
+    if found is None or found.state != ApprovalState.PENDING:
+        return False
+    if (yield from one(SELECT_DECLINE, approval_id=approval_id, client=client)) is not None:
         return False
     yield from add(declines, DeclineRow(approval_id, client, at))
     row = yield from get_call(found.call_id)

@@ -38,7 +38,7 @@ from .admission import (
     take_leases,
 )
 from .approval_rows import SELECT_APPROVAL, SELECT_PLACE, ApprovalRow, PlaceRow
-from .approvals import ApprovalState, consume, window_ends
+from .approvals import ApprovalState, consume, stall, window_ends
 from .bookkeeping import Delivery, mark_delivered
 from .budgeting import Charge, OverBudget, afford, held, shown
 from .events import EventType
@@ -189,6 +189,8 @@ def dispatch_queued(
     stop = stop or (yield from _in_the_way(row, siblings=siblings))
     stop = stop or (yield from afford(attempt.charges if row.charges is None else ()))
     if stop is not None:
+        if digest is not None and isinstance(stop, Held | Unresolved | OverBudget):
+            yield from stall(row, digest, attempt.at)
         return stop
     if approval is not None and approval[1].consumed_at is None:
         yield from consume(*approval, attempt.at)

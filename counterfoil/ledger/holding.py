@@ -6,7 +6,7 @@ keeps back what was not sent yet and touches nothing that is under way.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import and_, bindparam, delete, or_, select
 
@@ -14,9 +14,11 @@ from .admission import Held
 from .chain import append, head_of
 from .events import EventType
 from .rows import CallRow
+from .run_rows import post
 from .sql import Fact, Sql, add, change, fetch, one
-from .tables import holds
+from .tables import holds, runs
 
+T = TypeVar("T")
 CHAIN: Final = "holds"
 
 
@@ -28,6 +30,12 @@ class HoldRow(NamedTuple):
     by: str
     reason: str
     at: int
+
+
+class RunId(NamedTuple):
+    """The name of a run."""
+
+    run_id: str
 
 
 _COLUMNS: Final = (holds.c.kind, holds.c.name, holds.c.by, holds.c.reason, holds.c.at)
@@ -46,6 +54,9 @@ SELECT_STANDING: Sql[HoldRow] = Sql(
     .order_by(holds.c.at)
     .limit(1),
     HoldRow,
+)
+HELD_RUNS: Sql[RunId] = Sql(
+    select(runs.c.run_id).where(runs.c.status == "queued", runs.c.reason == "held", runs.c.finished_at.is_(None)), RunId
 )
 DELETE_HOLD: Sql[Any] = Sql(delete(holds).where(_THIS))
 
@@ -67,6 +78,8 @@ def lift_hold(kind: str, name: str, by: str, at: int) -> Fact[HoldRow | None]:
     if found is not None:
         yield from change(DELETE_HOLD, of_kind=kind, of_name=name)
         yield from _note(EventType.RELEASED, found, by, at)
+        for run in (yield from fetch(HELD_RUNS)):
+            yield from post(run.run_id, at)
     return found
 
 
@@ -75,8 +88,16 @@ def list_holds() -> Fact[list[HoldRow]]:
     return (yield from fetch(SELECT_HOLDS))
 
 
+def unless_held(row: CallRow, fact: Fact[T]) -> Fact[T | Held]:
+    """Record this, unless its call is held by now."""
+    found = yield from standing_hold(row)
+    return found if found is not None else (yield from fact)
+
+
 def standing_hold(row: CallRow) -> Fact[Held | None]:
-    """The oldest hold that keeps this call from being sent."""
+    """The oldest hold that keeps this call from being sent; a probe only asks, and is never held."""
+    if row.route == "probe":
+        return None
     run = row.run_id if row.in_run else None
     found = yield from one(SELECT_STANDING, tool=row.tool, tenant=row.tenant, subject=row.subject, run=run)
     return None if found is None else Held(found.kind, found.name, found.reason, found.at)

@@ -266,7 +266,15 @@ def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: 
 
 
 _BY_ITS_DRIVER = frozenset(
-    {EventType.DISPATCHED, EventType.OBSERVED, EventType.SETTLED, EventType.RETRIED, EventType.LOST, EventType.PROBED}
+    {
+        EventType.DISPATCHED,
+        EventType.OBSERVED,
+        EventType.SETTLED,
+        EventType.RETRIED,
+        EventType.LOST,
+        EventType.PROBED,
+        EventType.STALLED,
+    }
 )
 """What the driver of a run learns from its own call; of anything else that happens to one it is woken."""
 

@@ -74,12 +74,15 @@ class Asking:
             row = await self._viewer.approval(said.key)
             if row is None or not may_see(row, principal):
                 raise not_found(said.key)
+            if row.state != "pending":
+                error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: it is {row.state} already.")
+                return await self._approvals.view(row, refusal_of(error))
+            decider = decider_of(row, principal)
             if said.action == "decline":
                 at, client = self._parts.clock.now(), client_of(principal)
                 await self._parts.ledger.record(lambda: decline(said.key, client, principal.subject, at))
             if said.action != "accept":
                 return await self._approvals.view(row)
-            decider = decider_of(row, principal)
             if said.decision not in {"approve", "reject"} or (said.code or "").strip().lower() != code_of(row):
                 expected = f"a decision (approve or reject) and the first {CODE_LENGTH} characters of the digest"
                 error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: the form needs {expected}.")

@@ -42,7 +42,8 @@ def may_see(row: ApprovalRow, principal: Principal) -> bool:
 def is_own(row: ApprovalRow, principal: Principal) -> bool:
     """True for what the user of the requesting client itself may decide."""
     mine = (row.tenant, row.requester, row.client) == (principal.tenant, principal.subject, principal.client)
-    return mine and row.assurance == "client"
+    approvers = json.loads(row.approvers)
+    return mine and row.assurance == "client" and (not approvers or principal.subject in approvers)
 
 
 def decider_of(row: ApprovalRow, principal: Principal) -> Decider:

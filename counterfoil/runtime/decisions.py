@@ -12,6 +12,7 @@ from .answers import not_found, refusal_view
 from .approvals import Approvals
 from .asking import Asking
 from .following import MOVING, UNDER_WAY
+from .holding import Holds
 from .refusal import RefusedError
 from .views import ApprovalView, CallView, PlainView
 
@@ -56,6 +57,7 @@ class Decisions:
         self._approvals = Approvals(parts, viewer, follower, carry_on, around.refusals)
         self._asking = Asking(parts, viewer, self._approvals)
         self._approvals.ask = self._asking.put_to
+        self.holding = Holds(parts)
 
     async def confirm(  # noqa: PLR0913 (the fields of the base tool)
         self,

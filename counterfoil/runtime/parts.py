@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..ledger.bookkeeping import Delivery
+from ..ledger.holding import HoldRow
 from ..ledger.redact import hide_values
 from ..ledger.sealing import Kind, Sealed
 from ..ledger.store import Ledger
@@ -35,6 +36,7 @@ class Parts:
     `crossed` are those of them whose adapter was called and whose outcome is not recorded yet. `handlers` run, also
     those that were given up. `chance` gives random numbers from 0 to 1. `deliveries` wait for the next fact that
     carries them along. Policy, settings, budgets and pools are replaced whole when a configuration is read again.
+    `holds` are those that were last seen.
     """
 
     catalogue: Catalogue
@@ -51,6 +53,7 @@ class Parts:
     cases: dict[str, Case] = field(default_factory=dict[str, Case])
     crossed: set[str] = field(default_factory=set[str])
     handlers: set[asyncio.Task[Any]] = field(default_factory=set["asyncio.Task[Any]"])
+    holds: tuple[HoldRow, ...] = ()
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
     _claims: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict[tuple[tuple[str, str], ...], str])
 

@@ -13,10 +13,12 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from ..ledger.admission import Held
 from ..ledger.approving import refuse_waiting
 from ..ledger.errors import CannotRecordError
+from ..ledger.holding import unless_held
 from ..ledger.rows import CallRow
 from ..ledger.settling import Settled, observe, take_late
 from ..ledger.states import CallState
@@ -30,8 +32,16 @@ from .attempt import Running
 from .carrying import Carrier
 from .case import Case
 from .clock import MICROSECOND, micros
+from .holding import held_read, kept_back
 from .limiting import beyond_run, charges, limit_details, reset, weigh
-from .not_sent import IsDuplicateError, LimitReachedError, MovedOnError, NeedsProposalError, RulesChangedError
+from .not_sent import (
+    HeldBackError,
+    IsDuplicateError,
+    LimitReachedError,
+    MovedOnError,
+    NeedsProposalError,
+    RulesChangedError,
+)
 from .parts import Parts
 from .proposing import Proposer
 from .refusal import Reason, RefusedError, is_for_later, refuse
@@ -44,6 +54,11 @@ from .writing import first_record, neighbours
 
 Joiner: TypeAlias = Callable[[Case, IsDuplicateError], Awaitable[CallView]]
 Recover: TypeAlias = Callable[[Case, float], Awaitable[None]]
+
+
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 5.0
+"""How often what was decided and is held is tried again, in seconds."""
 
 
 class CallPath:
@@ -117,7 +132,25 @@ class CallPath:
             await self._readmit(case, row)
         except RefusedError as error:
             return await self.refuse_row(case, error.reason)
-        return await self._take_up(case, row)
+        pause = FIRST_PAUSE_S
+        while (view := await self._unless_held_up(case, case.row or row)) is None:
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE_S, pause * 2)
+            try:
+                await self._readmit(case, row)
+            except RefusedError as error:
+                return await self.refuse_row(case, error.reason)
+        return view
+
+    async def _unless_held_up(self, case: Case, row: CallRow) -> CallView | None:
+        """What became of it; None if something that passes by itself stands in the way of what a person has decided.
+
+        What was decided stands, and its window stands still; a step of a run is its driver's to try again.
+        """
+        try:
+            return await self._take_up(case, row)
+        except HeldBackError:
+            return None
 
     async def _take_up(self, case: Case, row: CallRow) -> CallView:
         """Send a readmitted call under its approval, or say what stands in the way."""
@@ -137,6 +170,8 @@ class CallPath:
         except IsDuplicateError as error:
             return await self.refuse_row(case, key_conflict(error).reason)
         except RefusedError as error:
+            if row.by_decision and case.within is None and error.reason.code is ErrorCode.HELD:
+                raise HeldBackError from None
             return await self.refuse_row(case, error.reason)
 
     async def _send(self, case: Case, digest: str | None = None) -> CallView:
@@ -196,6 +231,8 @@ class CallPath:
 
     async def _read(self, case: Case) -> CallView:
         """A read of a closed world: T1 and T2 are one fact, made after it ran and before its answer."""
+        if (hold := held_read(self._parts, case)) is not None:
+            raise kept_back(hold)
         started, at = self._parts.clock.monotonic(), self._parts.clock.now()
         if case.request is not None and case.request.idempotency_key is not None:
             await self._sender.look(case, neighbours(case, at, self._parts.settings.duplicate_window_s))
@@ -240,11 +277,17 @@ class CallPath:
         carried, owner_id = parts.take_deliveries(), parts.ledger.owner_id
         try:
             done = await parts.ledger.record(
-                lambda: observe(first.row, first.who, first.arguments, result.settlement, owner_id, carried)
+                lambda: unless_held(
+                    first.row,
+                    observe(first.row, first.who, first.arguments, result.settlement, owner_id, carried),
+                )
             )
         except CannotRecordError as error:
             parts.deliveries.extend(carried)
             raise cannot_record(error) from None
+        if isinstance(done, Held):
+            parts.deliveries.extend(carried)
+            raise refuse(ErrorCode.CANNOT_RECORD, kept_back(done).reason.message, reason="held")
         if not isinstance(done, Settled):
             self._sender.stop(case, done)
         assert isinstance(done, Settled), f"{type(done).__name__} neither records nor stops"

@@ -390,6 +390,7 @@ class Runtime(Desk):
         while True:
             await asyncio.sleep(pause)
             try:
+                await self.holding.look()
                 await self._sweeper.sweep()
                 await self.driver.sweep()
                 self._refusals.flush(self._parts.clock.now())

@@ -34,6 +34,7 @@ from ..registry.vocabulary import ErrorCode, Route
 from .capacity import Slot
 from .case import Case
 from .clock import MICROSECOND, micros, rfc3339
+from .holding import kept_back
 from .limiting import charges, over_budget, reset
 from .not_sent import (
     CallerGoneError,
@@ -228,7 +229,7 @@ class Sender:
             case RunSaysNo():
                 raise RunSaysNoError(result.why)
             case Held():
-                raise _kept_back(result)
+                raise kept_back(result)
             case OverBudget():
                 raise self._not_afforded(result)
             case ApprovalGone():
@@ -327,19 +328,6 @@ def _heeds_siblings(case: Case, row: CallRow) -> bool:
     contract = case.known.contract
     heeds = row.route in {Route.DIRECT.value, Route.STEP.value}
     return heeds and not (contract.is_read or case.known.resources or row.generation)
-
-
-def _kept_back(found: Held) -> Exception:
-    what = f"{found.kind} {found.name}".rstrip()
-    return refuse(
-        ErrorCode.HELD,
-        f"An operator holds {what}: {found.reason}. Nothing was sent. It can be sent once an operator has run "
-        f"`counterfoil release {what}`.",
-        kind=found.kind,
-        name=found.name,
-        reason=found.reason,
-        since=rfc3339(found.at),
-    )
 
 
 def _held_up(case: Case, found: Unresolved) -> None:

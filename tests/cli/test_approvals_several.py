@@ -70,3 +70,18 @@ def test_what_was_proposed_or_approved_is_taken_back(command: Command, approved:
     assert (call["state"], call["sent"], call["error"]["code"]) == ("refused", "no", "approval_invalid")
     again = command("approvals", "approve", approval, "--digest", digest, "--json")
     assert (again.exit_code, again.answer["error"]["code"]) == (1, "approval_invalid")
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_is_held_is_refused_shown_and_released(command: Command) -> None:
+    assert command("hold", "tool", "shop_refund", "--reason", "wrong prices", "--json").exit_code == 0
+    refused = command("call", "shop_refund", json.dumps({"order_id": "ord_1", "amount": 20}), "--json")
+    assert (refused.exit_code, refused.answer["error"]["code"]) == (1, "held")
+    (held,) = command("hold", "--json").answer["holds"]
+    assert (held["kind"], held["name"], held["reason"]) == ("tool", "shop_refund", "wrong prices")
+    assert command("release", "tool", "shop_refund", "--json").exit_code == 0
+    assert command("hold", "--json").answer == {"holds": []}
+    assert proposed(command)["state"] == "awaiting_approval"
+    assert command("release", "tool", "shop_refund", "--json").exit_code == 1
+    for line in (["hold", "tool"], ["hold", "all", "x"], ["hold", "world", "x"]):
+        assert command(*line, "--json").exit_code == 2

@@ -86,8 +86,8 @@ def test_help_is_an_answer(command: Command, line: list[str]) -> None:
 
 LATER = [
     *(["runs", "fork", "r"], ["runs", "replay", "r"], ["runs", "graph", "r"]),
-    *(["signal", "r", "s"], ["hold", "all"], ["release", "all"]),
-    *(["import", "f"], ["worker"], ["console", "--help"], ["tools", "pin"], ["approvals", "revoke", "apr_1"]),
+    ["signal", "r", "s"],
+    *(["import", "f"], ["worker"], ["console", "--help"], ["tools", "pin"]),
 ]
 
 

@@ -142,3 +142,24 @@ async def test_whoever_declined_to_be_asked_is_not_asked_again_and_another_is(op
     assert code(await confirm(app, CAROL, approval_id)) == "denied"
     dan = replace(CAROL, subject="dan")
     assert (await confirm(app, dan, approval_id)).question is not None
+
+
+async def test_a_decline_counts_from_whoever_was_asked_and_before_the_decision(open_: OpenApp) -> None:
+    app = await opened(open_)
+    approval_id = await asked(app)
+    assert code(await app.runtime.answer(ALICE, Said(approval_id, "decline"))) == "denied"
+    question = (await confirm(app, CAROL, approval_id)).question
+    assert question is not None
+    await app.runtime.answer(CAROL, Said(question.key, "accept", "reject", question.code))
+    assert code(await app.runtime.answer(CAROL, Said(approval_id, "decline"))) == "approval_invalid"
+    call_id = str((await app.runtime.approval(approval_id)).wire()["call_id"])
+    view: View = (await app.runtime.status(ALICE, call_id=call_id)).wire()
+    assert [event["type"] for event in view["events"]] == ["proposed", "decided"]
+
+
+async def test_the_user_of_a_client_is_not_asked_where_a_rule_names_others(open_: OpenApp) -> None:
+    rule = '[[policy]]\nid = "named"\ntool = "note"\nverdict = "approve"\napprovers = ["carol"]\n'
+    app = await open_(more=rule)
+    view: View = (await app.call("note", {"ref": "1"}, principal=ALICE)).wire()
+    assert view["approval"]["assurance"] == "client"
+    assert await app.runtime.question(ALICE, [view["approval"]["approval_id"]]) is None

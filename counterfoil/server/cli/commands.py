@@ -18,6 +18,7 @@ from . import (
     chains,
     checks,
     examination,
+    holds,
     initialise,
     later,
     ledger_commands,
@@ -284,6 +285,27 @@ def approvals_revoke(
 ) -> int:
     """Take back what was proposed or approved, as long as it was not sent."""
     return approvals.decide(context.obj, approval_ids, approvals.Decision("revoke", tuple(digests or ()), note))
+
+
+@app.command("hold", epilog=example('counterfoil hold tool shop_refund --reason "wrong prices"'))
+def hold(
+    context: typer.Context,
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="all, tool, tenant, subject or run.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="T", help="Told to whoever is held.")] = None,
+) -> int:
+    """Let nothing of these be sent until it is released; alone: what is held."""
+    return holds.hold(context.obj, kind, name, reason)
+
+
+@app.command("release", epilog=example("counterfoil release tool shop_refund"))
+def release(
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="all, tool, tenant, subject or run.")],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one.")] = None,
+) -> int:
+    """Let what was held be sent again."""
+    return holds.release(context.obj, kind, name)
 
 
 @policy_app.command(

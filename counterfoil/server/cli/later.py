@@ -9,8 +9,8 @@ from .exits import CommandError, Exit
 
 LATER: Final = frozenset(
     {
-        *("signal", "hold", "release", "import", "worker", "console", "bench"),
-        *("tools pin", "approvals revoke", "runs fork", "runs replay", "runs graph"),
+        *("signal", "import", "worker", "console", "bench"),
+        *("tools pin", "runs fork", "runs replay", "runs graph"),
     }
 )
 

@@ -36,8 +36,29 @@ class View(Protocol):
         ...
 
 
+class Holding(Protocol):
+    """Stopping dispatches, and letting them go on."""
+
+    async def hold(self, kind: str, name: str, *, by: str, reason: str = "") -> View:
+        """Hold from now on."""
+        ...
+
+    async def release(self, kind: str, name: str, *, by: str) -> View:
+        """Let go."""
+        ...
+
+    async def all(self) -> View:
+        """What is held."""
+        ...
+
+
 class Runtime(Protocol):
     """The doors of the runtime that commands use."""
+
+    @property
+    def holding(self) -> Holding:
+        """The doors for holds."""
+        ...
 
     async def call(self, request: CallRequest) -> View:
         """The one call path."""
