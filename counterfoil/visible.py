@@ -63,6 +63,9 @@ def _masked(value: JsonValue, path: list[str]) -> JsonValue:
 
 
 def _length(value: JsonValue) -> str:
+    hidden = value.get("length") if isinstance(value, dict) and value.get("redacted") is True else None
+    if hidden is not None:  # it is hidden already, and says how long it was
+        return f"({hidden} characters, sensitive)"
     if isinstance(value, str):
         return f"({len(value)} characters, sensitive)"
     return f"({len(json.dumps(value))} characters of JSON, sensitive)"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..registry.question import Said
     from .approvals import Approvals
     from .parts import Parts
+    from .refusing import Refusals
     from .viewing import Viewer
 
 CODE_LENGTH: Final = 6
@@ -37,10 +38,11 @@ CODE_LENGTH: Final = 6
 class Asking:
     """Puts proposals to people at clients."""
 
-    def __init__(self, parts: Parts, viewer: Viewer, approvals: Approvals) -> None:
+    def __init__(self, parts: Parts, viewer: Viewer, approvals: Approvals, refusals: Refusals) -> None:
         self._parts = parts
         self._viewer = viewer
         self._approvals = approvals
+        self._refusals = refusals
 
     async def question(self, principal: Principal, approval_ids: Sequence[str]) -> Question | None:
         """The first of these proposals that this client's own user may decide; None if there is none.
@@ -90,7 +92,10 @@ class Asking:
             return await self._approvals.decide(
                 row.approval_id, said.decision, decider=decider, digest=row.digest, note=note
             )
-        except (RefusedError, LedgerError) as error:
+        except RefusedError as error:
+            self._refusals.record(principal, "confirm", None, error.reason, self._parts.clock.now())
+            return refusal_view(error)
+        except LedgerError as error:
             return refusal_view(error)
 
     def _is_open(self, row: ApprovalRow) -> bool:

@@ -128,6 +128,7 @@ class Case:
     joining: str | None = None
     guarded: bool = False
     stirred: bool = False
+    counted: bool = False
     within: Within | None = None
     result: Result | None = None
     _nudged: asyncio.Future[None] | None = None

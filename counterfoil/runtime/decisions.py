@@ -55,7 +55,7 @@ class Decisions:
         self._follower = follower
         self._waits = around.receipts
         self._approvals = Approvals(parts, viewer, follower, carry_on, around.refusals)
-        self._asking = Asking(parts, viewer, self._approvals)
+        self._asking = Asking(parts, viewer, self._approvals, around.refusals)
         self._approvals.ask = self._asking.put_to
         self.holding = Holds(parts)
 

@@ -73,7 +73,7 @@ class Sender:
             CallerGoneError: given up, nothing recorded.
         """
         parts, known = self._parts, case.known
-        lapses, first = 0, True
+        lapses = 0
         patience_ends = parts.clock.monotonic() + (parts.settings.queue_wait_s if case.within is None else math.inf)
         with ExitStack() as queue:
             place = None
@@ -83,12 +83,13 @@ class Sender:
             while True:
                 while place is not None and not parts.waiting.is_first(place):
                     await self._patiently(case, place.turn())
-                slot = await self._slot(case, count=first)
-                first = False
+                slot = await self._slot(case, count=not case.counted)
+                case.counted = True
                 owner_id = parts.ledger.owner_id
                 try:
                     result = await self._t1(case, digest)
                     if isinstance(result, Dispatched):
+                        case.counted = False
                         case.record(result.row)
                         parts.cases[case.call_id] = case
                         if case.within is not None:

@@ -158,7 +158,7 @@ def test_tokens_that_are_configured_are_a_strength() -> None:
     findings = {finding.check: finding for finding in CHECKS["strengths"](Basis(None, document=document))}
     assert findings["strength token"].level is Level.OK
     assert "2" in findings["strength token"].what
-    assert "cannot be met yet" in findings["assurance second_person"].what  # nobody decides by a token
+    assert "can be met by two" in findings["assurance second_person"].what
 
 
 def test_a_check_that_fails_itself_is_a_finding() -> None:

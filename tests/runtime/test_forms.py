@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pytest
@@ -125,6 +125,29 @@ async def test_a_client_that_accepts_without_reading_decides_nothing(open_: Open
         view = await note(client)
     assert (view["state"], stage.calls, len(person.read)) == ("awaiting_approval", [], 3)
     assert (await proposal(app, view))["state"] == "pending"
+    assert ["The code was another one" in message for message in person.read] == [False, True, True]
+
+
+async def test_an_answer_counts_though_its_request_was_cancelled_meanwhile(open_: OpenApp, stage: Stage) -> None:
+    app = await open_(more=RULE.format(wait=30))
+    go = asyncio.Event()
+
+    async def late(message: str) -> ElicitResult:
+        await go.wait()
+        return ElicitResult(action="accept", content={"decision": "approve", "code": code_in(message)})
+
+    person = Person(late)
+    async with client_of(app, "legacy", person) as client:
+        request = asyncio.create_task(note(client))
+        async with asyncio.timeout(LIMIT_S):
+            while not person.read:
+                await asyncio.sleep(0.02)
+            request.cancel()
+            await asyncio.wait({request})
+            go.set()
+            while stage.count("note") == 0:
+                await asyncio.sleep(0.02)
+    assert (request.cancelled(), stage.count("note")) == (True, 1)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -205,8 +228,8 @@ class Raw:
     async def first(self, **arguments: Any) -> Any:
         return await self._send(arguments)
 
-    async def again(self, asked: Any, answer: ElicitResult, **arguments: Any) -> Any:
-        responses = dict.fromkeys(asked.input_requests, answer)
+    async def again(self, asked: Any, answer: ElicitResult | None, **arguments: Any) -> Any:
+        responses = None if answer is None else dict.fromkeys(asked.input_requests, answer)
         return await self._send(arguments, input_responses=responses, request_state=asked.request_state)
 
     async def _send(self, arguments: View, **more: Any) -> Any:
@@ -247,7 +270,19 @@ async def test_who_drops_the_state_and_repeats_joins_the_same_call_and_is_asked_
     assert stage.calls == []
 
 
-@pytest.mark.parametrize("how", ["tampered", "other arguments"])
+async def test_a_state_without_an_answer_is_asked_again_and_is_no_wrong_code(open_: OpenApp, stage: Stage) -> None:
+    app = await open_(more=RULE.format(wait=8))
+    stated = await raw_arguments(app, "1")
+    async with client_of(app, "auto", Person(says("approve"))) as client:
+        asked = await Raw(client).first(**stated)
+        for _ in range(4):
+            asked = await Raw(client).again(asked, None, **stated)
+            (message,) = [request.params.message for request in asked.input_requests.values()]
+            assert "another one" not in message
+    assert stage.calls == []
+
+
+@pytest.mark.parametrize("how", ["tampered", "other arguments", "another principal"])
 async def test_a_state_is_good_for_its_own_request_alone(open_: OpenApp, stage: Stage, how: str) -> None:
     app = await open_(more=RULE.format(wait=8))
     stated = await raw_arguments(app, "1")
@@ -257,6 +292,8 @@ async def test_a_state_is_good_for_its_own_request_alone(open_: OpenApp, stage: 
         answer = ElicitResult(action="accept", content={"decision": "approve", "code": code_in(message)})
         if how == "tampered":
             asked = asked.model_copy(update={"request_state": asked.request_state[:-2] + "xx"})
+        elif how == "another principal":
+            app.local = replace(app.local, subject="somebody else")
         else:
             stated = await raw_arguments(app, "2")
         with pytest.raises(MCPError, match="Invalid or expired requestState"):

@@ -87,6 +87,25 @@ async def test_what_was_decided_waits_for_the_release_and_its_window_stood_still
     assert stage.count("refund") == 1
 
 
+async def test_what_was_decided_uses_up_one_start_of_a_rate_however_long_it_is_held(
+    open_: OpenApp, stage: Stage
+) -> None:
+    app = await open_(more='[[policy]]\nid = "ask"\ntool = "paced"\nverdict = "approve"\nassurance = "operator"')
+    for ref in "ab":  # two of its three starts a minute
+        sent = await app.call("paced", {"ref": ref})
+        await approve(app, sent)
+        await until(app, sent.call_id, "settled")
+    asked = await app.call("paced", {"ref": "c"})
+    await app.runtime.holding.hold("all", "", by="os:me")
+    await approve(app, asked)
+    async with asyncio.timeout(LIMIT_S):
+        while "stalled" not in await happened(app, asked.call_id):
+            await asyncio.sleep(0.02)
+    await app.runtime.holding.release("all", "", by="os:me")
+    assert (await until(app, asked.call_id, "settled", "refused")).outcome == "success"
+    assert stage.count("paced") == 3
+
+
 async def test_a_read_of_what_is_held_does_not_run(open_: OpenApp, stage: Stage) -> None:
     app = await open_()
     await app.runtime.holding.hold("tool", "peek", by="os:me")

@@ -106,11 +106,13 @@ def _after_some(error: CommandError, done: list[_Shown]) -> CommandError:
 
 
 def _said(decision: Decision, done: _Shown) -> str:
-    """What follows a decision, as far as it is known: whether a server is up that has this ledger open."""
+    """What follows a decision, as far as the ledger knows: whether another process has it open."""
     if decision.decision != "approve":
         return _NO_LONGER[decision.decision]
     if done.server is not None:
-        return f"Approved. A server is up (process {done.server}) and goes on with it if it has this tool."
+        return (
+            f"Approved. Process {done.server} has this ledger open; as a server with this tool, it goes on with it now."
+        )
     return "Approved. No server is up: start `counterfoil serve`, which goes on with it before its window ends."
 
 
@@ -171,13 +173,23 @@ def _ask(screen: Screen, shown: _Shown, decision: Decision) -> None:
 
 def _panel(app: App, view: Mapping[str, Any]) -> RenderableType:
     entry = app.catalogue.get(view["tool"])
-    return render.approval_panel(view, _masked(app, view), entry.contract.recovery_class if entry else None)
+    if entry is None:
+        return render.approval_panel(view, _masked(app, view), None, None)
+    recovery = entry.contract.recovery
+    undone_by = recovery.compensation or "nothing"
+    return render.approval_panel(view, _masked(app, view), entry.contract.recovery_class, undone_by)
 
 
 def _masked(app: App, view: Mapping[str, Any]) -> JsonValue:
     """The arguments for a person's eyes; without the tool nobody knows what is sensitive in them."""
     entry = app.catalogue.get(view["tool"])
-    return masked(view["arguments"], entry.contract.gate.sensitive) if entry else view["arguments"]
+    arguments: JsonValue = view["arguments"]
+    if entry is None:
+        return arguments
+    sensitive = entry.contract.gate.sensitive
+    if view.get("items") and isinstance(arguments, list):
+        return [masked(one, sensitive) for one in arguments]
+    return masked(arguments, sensitive)
 
 
 def _refusal(view: Mapping[str, Any]) -> CommandError:

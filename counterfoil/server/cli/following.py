@@ -105,7 +105,10 @@ def commands_of_approval(view: View) -> Sequence[str]:
     lines = [f"digest {view.get('digest')}"]
     if view.get("state") == "pending":
         lines += [f"counterfoil approvals approve {identity}", f"counterfoil approvals reject {identity}"]
-    lines.append(f"counterfoil status {view.get('call_id')}")
+    if view.get("state") == "approved":
+        lines.append(f"counterfoil approvals revoke {identity}")
+    if view.get("call_id"):
+        lines.append(f"counterfoil status {view.get('call_id')}")
     if view.get("run_id"):
         lines.append(f"counterfoil runs resume {view.get('run_id')}")
     return [visible(line) for line in lines]

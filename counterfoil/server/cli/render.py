@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -30,6 +30,13 @@ _STYLES: Final = {
 }  # fmt: skip
 
 
+RECOVERIES: Final = {
+    "probe": "its probe is asked what happened",
+    "keyed": "it is repeated with the same key",
+    "natural": "it may be repeated",
+    "person": "a person finds out: counterfoil reconcile",
+}
+"""What follows a lost answer, by recovery class."""
 _UNTOLD: Final = frozenset(
     {
         *("run_id", "seq", "type", "at", "call_id", "tenant"),  # the line or its heading has them
@@ -194,15 +201,16 @@ def _second(at: object) -> str:
     return f"{str(at)[:19]}Z".replace("T", " ")
 
 
-def approval_panel(view: View, arguments: object, recovery: str | None) -> RenderableType:
-    """One exact proposal, as its digest covers it."""
+def approval_panel(view: View, arguments: object, recovery: str | None, undone_by: str | None) -> RenderableType:
+    """One exact proposal, as its digest covers it; the items of several are numbered, each whole."""
     decided = part(view, "decided")
     shown = facts(
         [
             ("state", view.get("state")),
             ("tool", view.get("tool")),
             ("effect", view.get("effect")),
-            ("if its answer is lost", recovery),
+            ("if its answer is lost", RECOVERIES.get(recovery or "")),
+            ("undone by", undone_by),
             ("asked by", view.get("requester")),
             ("rule", _rule_line(part(view, "rule"))),
             ("needs", view.get("assurance")),
@@ -216,7 +224,11 @@ def approval_panel(view: View, arguments: object, recovery: str | None) -> Rende
             ("note", decided.get("note")),
         ]
     )
-    parts: list[RenderableType] = [shown, Text("arguments", style="dim"), data(arguments)]
+    parts: list[RenderableType] = [shown]
+    each = cast("list[object]", arguments) if view.get("items") else [arguments]
+    for number, one in enumerate(each):
+        heading = "arguments" if len(each) == 1 else f"arguments of item {number + 1} of {len(each)}"
+        parts += [Text(heading, style="dim"), data(one)]
     return Panel(Group(*parts), title=Text(visible(str(view.get("approval_id")))), expand=False)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -12,13 +11,6 @@ from rich.text import Text
 from ...visible import visible
 from . import render
 from .answer import View, part
-
-_RECOVERIES: Final = {
-    "probe": "its probe is asked what happened",
-    "keyed": "it is repeated with the same key",
-    "natural": "it may be repeated",
-    "person": "a person finds out: counterfoil reconcile",
-}
 
 
 def card(tool: View) -> RenderableType:
@@ -71,7 +63,7 @@ def _facts(tool: View) -> Iterator[tuple[str, object]]:
 
 
 def _recovery(tool: View) -> str:
-    said = f"{tool['recovery']}: {_RECOVERIES[str(tool['recovery'])]}"
+    said = f"{tool['recovery']}: {render.RECOVERIES[str(tool['recovery'])]}"
     if tool["probe"]:
         said += f" ({tool['probe']})"
     if tool["idempotency"] == "keyed":

@@ -181,7 +181,7 @@ class ApprovalsTable(Table):
     keys: Secrets = ()
     """Keys that seal digests and request state; the first one seals. Empty: made in the data folder."""
     webhook: str = ""
-    """Where a pending proposal is announced."""
+    """Where a pending proposal is announced; not available in this version, and refused at start."""
 
 
 class RunsTable(Table):

@@ -66,8 +66,8 @@ def secrets(basis: Basis) -> Iterator[Finding]:
 
 def strengths(basis: Basis) -> Iterator[Finding]:
     """Which strengths a decision can have here, and what each is worth."""
-    said = "depends on the client, and this version asks none yet"
-    yield note("strength client_attested", said, "decisions for assurance 'client' are made at the command line")
+    said = "depends on the client: one that shows forms is asked, about reversible writes of its own user alone"
+    yield note("strength client_attested", said, "others decide at the command line")
     yield ok(
         "strength same_user",
         f"yes, as os:{getpass.getuser()}: stops a model that speaks MCP, not a program with a shell on this account",
@@ -94,5 +94,6 @@ def _configured_tokens(basis: Basis) -> int:
 def _second_person(basis: Basis) -> tuple[str, str]:
     what = "cannot be met: it needs two identities proven by token, oidc or passkey"
     if _configured_tokens(basis) > 1:
-        what = "cannot be met yet: tokens prove who asks, and decisions are made at the command line alone (same_user)"
+        what = "can be met by two of [[auth.tokens]], where every rule that asks says over_mcp"
+        return what, "who decides holds the scope approve, and has a client that shows forms"
     return what, "such calls wait; use 'operator'"

@@ -27,14 +27,21 @@ from .ports import Asked
 Context = ServerRequestContext[dict[str, Any], Any]
 FORM: Final = "decision"
 MOST_FORMS: Final = 3
-"""How often one request is asked, by a form whose code was another one."""
+"""How often one request asks about one proposal, where the code that was typed is another one."""
+_WRONG: Final = "The code was another one; nothing was decided."
 OPEN_FORMS: Final = 32
-"""How many forms of one process are open at older clients."""
+"""How many forms are open at one older client: nobody's forms keep another's person from being asked."""
 _SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
         "decision": {"type": "string", "enum": ["approve", "reject"], "title": "Decision"},
-        "code": {"type": "string", "title": "Code", "description": "The code shown above", "maxLength": 6},
+        "code": {
+            "type": "string",
+            "title": "Code",
+            "description": "The six characters shown above",
+            "minLength": 6,
+            "maxLength": 6,
+        },
     },
     "required": ["decision", "code"],
 }
@@ -88,13 +95,17 @@ class Forms:
     ) -> A | WireResult:
         """The answer of this request, once whoever must be asked has said something; or the question, as a result."""
         asked = replace(asked, can_ask=self.can_ask(ctx))
-        tries, said = _returned(params) if is_modern(ctx) else (0, None)
+        wrong, said = _returned(params) if is_modern(ctx) else (0, None)
         answer = await work(replace(asked, said=said))
-        while answer.question is not None and tries < MOST_FORMS:
-            tries += 1
+        while answer.question is not None:
+            wrong += said is not None and said.key == answer.question.key
+            if wrong >= MOST_FORMS:
+                break
+            message = answer.question.message if not wrong else f"{_WRONG}\n{answer.question.message}"
+            question = replace(answer.question, message=message)
             if is_modern(ctx):
-                return _input_required(answer.question, tries)
-            said = await self._elicit(ctx, asked.principal, answer.question)
+                return _input_required(question, wrong)
+            said = await self._elicit(ctx, asked.principal, question)
             if said is None:
                 break
             answer = await work(replace(asked, said=said))
@@ -107,18 +118,22 @@ class Forms:
 
     async def _elicit(self, ctx: Context, principal: Principal, question: Question) -> Said | None:
         """What the person at an older client says within the wait; what comes later is taken all the same."""
-        form = (principal.tenant, principal.subject, principal.client, question.key)
-        if form in self._open or len(self._open) >= OPEN_FORMS:
+        client = (principal.tenant, principal.subject, principal.client)
+        form = (*client, question.key)
+        if form in self._open or sum(other[:3] == client for other in self._open) >= OPEN_FORMS:
             return None
         task = self._open[form] = asyncio.create_task(_shown(ctx, question))
         task.add_done_callback(lambda _: self._open.pop(form, None))
-        await asyncio.wait({task}, timeout=self._wait_s)
-        if task.done():
-            return task.result()
-        following = asyncio.create_task(self._follow(principal, task))
-        self._following.add(following)
-        following.add_done_callback(self._following.discard)
-        return None
+        taken = False
+        try:
+            await asyncio.wait({task}, timeout=self._wait_s)
+            taken = task.done()
+        finally:  # also where the request itself was given up: what the person says counts
+            if not taken:
+                following = asyncio.create_task(self._follow(principal, task))
+                self._following.add(following)
+                following.add_done_callback(self._following.discard)
+        return task.result() if taken else None
 
     async def _follow(self, principal: Principal, task: asyncio.Task[Said | None]) -> None:
         said = await task
@@ -154,19 +169,18 @@ def _said(key: str, result: ElicitResult) -> Said:
 
 
 def _returned(params: CallToolRequestParams) -> tuple[int, Said | None]:
-    """How often this request was asked, and what came back; the state was sealed by us, the answer is anybody's."""
+    """How often another code was typed, and what came back; the state was sealed by us, the answer is anybody's."""
     if params.request_state is None:
         return 0, None
-    tries, _, key = params.request_state.partition(":")
+    wrong, _, key = params.request_state.partition(":")
     result = (params.input_responses or {}).get(FORM)
-    return int(tries), _said(key, result) if isinstance(result, ElicitResult) else None
+    return int(wrong), _said(key, result) if isinstance(result, ElicitResult) else None
 
 
-def _input_required(question: Question, tries: int) -> WireResult:
-    message = question.message if tries == 1 else f"The code was another one; nothing was decided.\n{question.message}"
-    form = {"mode": "form", "message": message, "requestedSchema": _SCHEMA}
+def _input_required(question: Question, wrong: int) -> WireResult:
+    form = {"mode": "form", "message": question.message, "requestedSchema": _SCHEMA}
     return {
         "resultType": "input_required",
         "inputRequests": {FORM: {"method": "elicitation/create", "params": form}},
-        "requestState": f"{tries}:{question.key}",
+        "requestState": f"{wrong}:{question.key}",
     }

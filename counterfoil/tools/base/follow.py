@@ -55,7 +55,7 @@ _CONFIRM_DESCRIPTION = (
 )
 _RECONCILE_DESCRIPTION = (
     "Find out what happened to an ambiguous call (or all of a run) by asking the other side, instead of sending again. "
-    "resolution and evidence: a person's word, asked for at this client."
+    "A person's word about it (resolution, evidence) is said at the command line."
 )
 
 
