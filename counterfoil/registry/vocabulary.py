@@ -73,6 +73,10 @@ class Visibility(StrEnum):
     HIDDEN = "hidden"
 
 
+HOLD_KINDS: Final = ("all", "tool", "tenant", "subject", "run")
+"""What can be held; all but the first have a name."""
+
+
 class Route(StrEnum):
     """How a request reached the one call path."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..ledger.errors import LedgerError
 from ..ledger.holding import HoldRow, lift_hold, list_holds, set_hold
 from ..ledger.redact import redact_text
-from ..registry.vocabulary import ErrorCode
+from ..registry.vocabulary import HOLD_KINDS, ErrorCode
 from .answers import refusal_view
 from .clock import rfc3339
 from .refusal import RefusedError, refuse, refuse_arguments
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ..registry.vocabulary import JsonObject, JsonValue
     from .case import Case
     from .parts import Parts
-
-KINDS: Final = ("all", "tool", "tenant", "subject", "run")
 
 
 class Holds:
@@ -55,7 +53,7 @@ class Holds:
 
     async def _changed(self, kind: str, name: str, fact: Callable[[], Fact[HoldRow | None]]) -> PlainView:
         try:
-            if kind not in KINDS or (kind == "all") != (name == ""):
+            if kind not in HOLD_KINDS or (kind == "all") != (name == ""):
                 expected = "all alone, or one of tool, tenant, subject, run with a name"
                 raise refuse_arguments("/kind", expected, f"{kind[:30]} {name[:60]}".strip())
             done = await self._parts.ledger.record(fact)

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...registry.vocabulary import HOLD_KINDS
 from ...visible import visible
 from .answer import part, parts
 from .doors import account, with_app
@@ -17,8 +18,7 @@ from .invocation import Invocation
 from .ports import App, View
 from .screen import Screen
 
-KINDS: Final = ("all", "tool", "tenant", "subject", "run")
-_NEEDS: Final = f"expected one of {', '.join(KINDS)}, and a name for each but all"
+_NEEDS: Final = f"expected one of {', '.join(HOLD_KINDS)}, and a name for each but all"
 
 
 def hold(invocation: Invocation, kind: str | None, name: str | None, reason: str | None) -> int:
@@ -61,7 +61,7 @@ def _tell(invocation: Invocation, view: View, said: str) -> int:
 
 
 def _check(kind: str, name: str | None) -> None:
-    if kind not in KINDS or (kind == "all") != (name is None):
+    if kind not in HOLD_KINDS or (kind == "all") != (name is None):
         raise usage(f"{_NEEDS}; got {visible(_named(kind, name))!r}")
 
 
