@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from ..canonical import JsonObject as JsonObject  # the words of every room
 from ..canonical import JsonValue as JsonValue
