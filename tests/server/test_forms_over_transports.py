@@ -69,27 +69,40 @@ class Person:
 
 
 @asynccontextmanager
-async def over_http(folder: Path) -> AsyncGenerator[Any]:
-    """A server on a free port of the loopback, and the transport to it."""
+async def serving(folder: Path, last: str, **env: str) -> AsyncGenerator[str]:
+    """A server on a free port of the loopback, and what it said up to the `last` of it."""
     command = [sys.executable, "-m", "counterfoil", "serve", "--transport", "http", "--port", "0"]
     server = await asyncio.create_subprocess_exec(
-        *command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=asyncio.subprocess.PIPE
+        *command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)} | env, stderr=asyncio.subprocess.PIPE
     )
     assert server.stderr is not None
     try:
         said = ""
         async with asyncio.timeout(LIMIT_S):
-            while "the token of this start" not in said:
+            while last not in said:
                 said += (await server.stderr.readline()).decode()
-        url, file = re.search(r"http://\S+/mcp", said), re.search(r"is in (\S+);", said)
-        assert url is not None
-        assert file is not None
-        headers = {"Authorization": f"Bearer {Path(file[1]).read_text()}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=LIMIT_S) as client:
-            yield streamable_http_client(url[0], http_client=client)
+        yield said
     finally:
         server.terminate()
         await server.communicate()
+
+
+@asynccontextmanager
+async def by_token(said: str, token: str) -> AsyncGenerator[Any]:
+    """The transport to a server that said where it is."""
+    url = re.search(r"http://\S+/mcp", said)
+    assert url is not None
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=LIMIT_S) as client:
+        yield streamable_http_client(url[0], http_client=client)
+
+
+@asynccontextmanager
+async def over_http(folder: Path) -> AsyncGenerator[Any]:
+    async with serving(folder, "the token of this start") as said:
+        file = re.search(r"is in (\S+);", said)
+        assert file is not None
+        async with by_token(said, Path(file[1]).read_text()) as transport:
+            yield transport
 
 
 @asynccontextmanager
@@ -121,3 +134,35 @@ async def test_the_person_decides_in_the_clients_own_dialog(folder: Path, over: 
             person.may.set()
             view = await ask(client, "status", call_id=view["call_id"], wait_s=20)
     assert (view["state"], view["outcome"], view["output"]) == ("settled", "success", {"left": "hello"})
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_the_how_to_on_four_eyes_has_another_person_decide_and_never_the_requester(
+    tmp_path: Path, era: Era
+) -> None:
+    page = (ROOT / "docs/how-to/four-eyes-for-a-team.md").read_text()
+    stated = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert stated is not None
+    here = [sys.executable, "-m", "counterfoil", "init", "--example"]
+    made = await asyncio.create_subprocess_exec(*here, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    assert await made.wait() == 0
+    (tmp_path / "counterfoil.toml").write_text(f'{stated[1]}\n[ledger]\nurl = "sqlite+aiosqlite:///ledger.db"\n')
+    tokens = {"ALICE_TOKEN": "alice-" * 5, "CAROL_TOKEN": "carol-" * 5}
+    person = Person(thinks=False)
+    async with (
+        serving(tmp_path, "serving MCP", **tokens) as said,
+        by_token(said, tokens["ALICE_TOKEN"]) as hers,
+        by_token(said, tokens["CAROL_TOKEN"]) as another,
+        Client(hers, mode=era, elicitation_callback=person) as alice,
+        Client(another, mode=era, elicitation_callback=person) as carol,
+    ):
+        digest = (await ask(alice, "tool_search", names=["shop_refund"]))["matches"][0]["schema_digest"]
+        refund = {"order_id": "ord_1", "amount": 150}
+        view = await ask(alice, "tool_call", name="shop_refund", arguments=refund, schema_digest=digest)
+        named = view["approval"]["approval_id"]
+        own = await ask(alice, "confirm", approval_id=named, decision="approve")
+        assert (view["state"], own["error"]["code"]) == ("awaiting_approval", "denied")
+        (seen,) = (await ask(carol, "status"))["pending"]
+        decided = await ask(carol, "confirm", approval_id=seen["approval_id"], decision="approve")
+        assert (decided["decided"]["by"], decided["decided"]["strength"]) == ("carol", "token")
+        assert (await ask(alice, "status", call_id=view["call_id"], wait_s=20))["outcome"] == "success"
