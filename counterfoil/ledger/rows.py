@@ -79,6 +79,7 @@ class CallRow(NamedTuple):
     cancel_reason: str | None = None
     charges: str | None = None
     proof: str | None = None
+    external_until: int | None = None
     revision: int = 0
     seq: int = 0
     head: bytes = b""

@@ -88,6 +88,7 @@ class StepChange(NamedTuple):
     details: str | None = None
     reason: str | None = None
     items: int | None = None
+    reused: str | None = None
 
 
 _MINE = (runs.c.tenant == bindparam("tenant"), runs.c.subject == bindparam("subject"))
