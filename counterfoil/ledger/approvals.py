@@ -82,15 +82,18 @@ def consume(approval: ApprovalRow, place: PlaceRow, at: int) -> Fact[None]:
         yield from set_state(approval, state, execute_until=window_ends(approval, at), stalled_at=None)
 
 
-def stall(row: CallRow, digest: str, at: int) -> Fact[None]:
-    """What stands in the way of a decided call came after its decision: its window stands still from here on."""
+def stall(row: CallRow, digest: str, since: int, at: int) -> Fact[None]:
+    """Something stands in the way of a decided call, since then: from there, or from its decision on, its window
+    stands still, also where nobody looked before the window's end.
+    """  # noqa: D205 (one sentence)
     found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
     place = yield from one(SELECT_PLACE, approval_id=row.approval_id or "", call_id=row.call_id)
     if found is None or place is None or place.consumed_at is not None or place.digest != digest:
         return
-    in_time = found.execute_until is not None and at <= found.execute_until
+    since = max(since, found.decided_at or since)
+    in_time = found.execute_until is not None and since <= found.execute_until
     if found.state == ApprovalState.APPROVED and found.stalled_at is None and in_time:
-        yield from set_state(found, ApprovalState.APPROVED, stalled_at=at)
+        yield from set_state(found, ApprovalState.APPROVED, stalled_at=since)
         yield from touch(row, EventType.STALLED, at, {"approval_id": found.approval_id})
 
 

@@ -40,7 +40,7 @@ from .decisions import Around
 from .desk import Desk
 from .following import Follower
 from .not_sent import CallerGoneError, IsDuplicateError
-from .parts import Parts
+from .parts import Parts, ScopesNow
 from .path import CallPath, key_conflict
 from .proposing import Proposer, principal_of
 from .receipts import Receipts
@@ -68,7 +68,7 @@ class Runtime(Desk):
         self._tasks = Tasks()
         self._closing = False
         self._grace_ends = 0.0
-        viewer = Viewer(parts.ledger, lambda: parts.settings)
+        viewer = Viewer(parts.ledger, lambda: parts.settings, parts.clock.now)
         self._carrier = Carrier(parts, self._tasks.spawn)
         sender = Sender(parts)
         self._proposer = Proposer(parts, viewer, sender)
@@ -104,16 +104,19 @@ class Runtime(Desk):
         names = (task.get_name() for task in tuple(self._parts.handlers))
         return sorted({name.removeprefix(ON_THE_LOOP) for name in names if name.startswith(ON_THE_LOOP)})
 
-    def take(self, policy: Policy, settings: Settings, budgets: Budgets) -> None:
+    def take(self, policy: Policy, settings: Settings, budgets: Budgets, scopes_now: ScopesNow | None = None) -> None:
         """Take other rules and numbers from now on; a call that was not sent yet is decided anew before it is."""
         parts = self._parts
         parts.policy, parts.settings, parts.budgets = policy, settings, budgets
+        parts.scopes_now = scopes_now or parts.scopes_now
         parts.capacity.replace(settings.pools)
+        parts.passing.stir()
 
     def begin_stop(self, grace_s: float) -> None:
         """Refuse new calls from now on; those under way have this long, in seconds."""
         if not self._closing:
             self._closing = True
+            self._parts.passing.close()
             self._grace_ends = self._parts.clock.monotonic() + grace_s
 
     async def stop(self, grace_s: float) -> bool:

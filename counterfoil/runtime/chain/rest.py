@@ -16,7 +16,6 @@ from .folding import Ending, state_of, verdict, waits_for
 from .states import RunStatus, StepState
 
 if TYPE_CHECKING:
-    from ...ledger.run_rows import RunRow
     from .board import Board, Later
 
 WATCH_US: Final = 30_000_000
@@ -51,7 +50,7 @@ def parked(board: Board, now: int) -> Parked:
     run = board.run
     states = [state_of(row) for row in board.parked.values()]
     states += [StepState.AWAITING_RECONCILIATION] * bool(board.held)
-    status, reason = waits_for(states), _held_back(run, now)
+    status, reason = waits_for(states), _held_back(board, now)
     dues = [later.due_at for later in board.later.values()]
     others = sorted({row.call_id for row in board.held.values() if row.run_id != run.run_id})
     if len(others) > 1:
@@ -72,10 +71,10 @@ def parked(board: Board, now: int) -> Parked:
     )
 
 
-def _held_back(run: RunRow, now: int) -> str | None:
-    if run.stopped_at is not None:
+def _held_back(board: Board, now: int) -> str | None:
+    if board.run.stopped_at is not None:
         return "stopped"
-    return "authority_expired" if now >= run.grant_expires_at else None
+    return "authority_expired" if now >= board.run.grant_expires_at or not board.known else None
 
 
 def _soonest(waiting: Iterable[Later]) -> Later | None:
