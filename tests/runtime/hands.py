@@ -221,3 +221,10 @@ async def picky(
     assert password == ""
     done: dict[str, str] = await STAGE.play("picky", ref, call)
     return done
+
+
+@tool(effect="destructive", scopes=["vault"], resources=["vault:{ref}"])
+async def vault(ref: str, call: Call) -> dict[str, str]:
+    """Open what only those with the scope may."""
+    done: dict[str, str] = await STAGE.play("vault", ref, call)
+    return done
