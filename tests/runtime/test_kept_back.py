@@ -9,6 +9,7 @@ import pytest
 
 from counterfoil.ledger.approvals import window_ends
 from counterfoil.ledger.queries import APPROVAL
+from counterfoil.runtime import path
 from counterfoil.runtime.views import CallView
 from counterfoil.server.app import App
 from tests.runtime.bench import SECOND, HandClock
@@ -19,6 +20,13 @@ from tests.runtime.talk import LIMIT_S, approve, say, until
 pytestmark = pytest.mark.anyio
 SHORT = "[runs]\nauthority_s = 800\n"
 ASK = '[[policy]]\nid = "ask"\ntool = "{tool}"\nverdict = "approve"\nassurance = "operator"\n'
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing looks by itself within a test: what goes on does because it was told."""
+    monkeypatch.setattr(path, "FIRST_PAUSE_S", 3_600.0)
+    monkeypatch.setattr(path, "LONGEST_PAUSE_S", 3_600.0)
 
 
 async def happened(app: App, call_id: str | None) -> list[str]:
@@ -44,6 +52,7 @@ def approval_of(view: CallView) -> str:
     return str(view.approval["approval_id"])
 
 
+@pytest.mark.usefixtures("told")
 async def test_a_lapsed_grant_parks_what_was_decided_until_its_requester_renews_it(
     open_: OpenApp, stage: Stage, clock: HandClock
 ) -> None:
@@ -116,6 +125,7 @@ async def test_a_hold_that_came_after_the_window_does_not_bring_it_back(
     assert stage.calls == []
 
 
+@pytest.mark.usefixtures("told")
 async def test_what_was_decided_waits_for_an_unresolved_holder_of_its_key_and_goes_on_once_that_is_settled(
     open_: OpenApp, stage: Stage, clock: HandClock
 ) -> None:
@@ -148,6 +158,7 @@ async def test_what_was_decided_waits_for_a_window_of_its_budget(
     assert stage.count("refund") == 2
 
 
+@pytest.mark.usefixtures("told")
 async def test_what_is_kept_back_says_who_holds_it_since_when_and_goes_on_at_the_release(
     open_: OpenApp, stage: Stage
 ) -> None:
@@ -163,6 +174,7 @@ async def test_what_is_kept_back_says_who_holds_it_since_when_and_goes_on_at_the
     assert stage.count("refund") == 1
 
 
+@pytest.mark.usefixtures("told")
 async def test_what_is_kept_back_is_left_at_once_when_the_server_stops(open_: OpenApp, stage: Stage) -> None:
     app = await open_()
     asked = await app.call("refund", {"ref": "1"})
@@ -175,6 +187,7 @@ async def test_what_is_kept_back_is_left_at_once_when_the_server_stops(open_: Op
     assert stage.calls == []
 
 
+@pytest.mark.usefixtures("told")
 async def test_no_fresh_proposal_is_made_while_its_call_is_held(open_: OpenApp, stage: Stage, clock: HandClock) -> None:
     desk = await open_(role="cli")
     asked = await desk.call("refund", {"ref": "1"})
