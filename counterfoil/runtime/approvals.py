@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..ledger.approving import Decided, Decision, NotDecided, decide, revoke
 from ..ledger.errors import DamagedChainError, LedgerError
-from ..ledger.grants import Renewal, renew_call, renew_run
+from ..ledger.grants import renew_call, renew_run
 from ..ledger.queries import PENDING, PENDING_OF_TENANT, RECENT_APPROVALS
 from ..ledger.recovering import claim
 from ..ledger.redact import redact_text
@@ -20,7 +20,7 @@ from ..ledger.states import CallState
 from ..registry.principal import Principal
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from .answers import not_found, refusal_of, refusal_view
-from .clock import micros
+from .authority import renewal_by
 from .deciding import PROVEN, Decider, decider_of, may_see
 from .refusal import RefusedError, refuse, refuse_arguments
 from .views import ApprovalView, ErrorView, PlainView, how_to_decide
@@ -98,8 +98,7 @@ class Approvals:
         call = await self._viewer.row(row.call_id)
         if call is None or call.approval_id != row.approval_id:
             return
-        scopes, lasts = json.dumps(sorted(principal.scopes)), micros(parts.settings.authority_s)
-        renewal = Renewal(principal.subject, scopes, parts.clock.now(), lasts)
+        renewal = renewal_by(parts, principal)
         if not call.in_run:
             if await parts.ledger.record(lambda: renew_call(call.call_id, renewal)) is not None:
                 parts.passing.stir()

@@ -5,10 +5,13 @@ Time is T1's to look at. Who is known, and with which scopes, is told by whoever
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..ledger.grants import Renewal
 from ..registry.vocabulary import ErrorCode
+from .clock import micros
 from .not_sent import RunSaysNoError
 from .refusal import refuse
 
@@ -16,6 +19,12 @@ if TYPE_CHECKING:
     from ..registry.principal import Principal
     from .case import Within
     from .parts import Parts
+
+
+def renewal_by(parts: Parts, principal: Principal) -> Renewal:
+    """A fresh grant by whoever asks now: with the scopes of now, for as long as the configuration says."""
+    scopes = json.dumps(sorted(principal.scopes))
+    return Renewal(principal.subject, scopes, parts.clock.now(), micros(parts.settings.authority_s))
 
 
 def as_of_now(parts: Parts, granted: Principal, within: Within | None) -> Principal:

@@ -80,6 +80,13 @@ class Parts:
             self._claims[claimed] = json.dumps(self.ledger.project(dict(claimed)))
         return self._claims[claimed]
 
+    def take(self, policy: Policy, settings: Settings, budgets: Budgets, scopes_now: ScopesNow | None) -> None:
+        """Everything that a configuration says of rules and numbers, in one step; `scopes_now` stays without one."""
+        self.policy, self.settings, self.budgets = policy, settings, budgets
+        self.scopes_now = scopes_now or self.scopes_now
+        self.capacity.replace(settings.pools)
+        self.passing.stir()
+
     def take_deliveries(self) -> tuple[Delivery, ...]:
         """The deliveries that the next fact carries along."""
         taken, self.deliveries = tuple(self.deliveries), []

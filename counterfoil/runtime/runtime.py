@@ -29,6 +29,7 @@ from ..registry.request import NOBODY_WAITS, CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
 from .answers import broken, closing, in_progress, raw_digest, repeated, unreadable, unshown, waits_for_ledger
 from .attempt import ON_THE_LOOP
+from .authority import renewal_by
 from .carrying import Carrier
 from .case import Case
 from .chain.doors import Around as RunsAround
@@ -106,11 +107,7 @@ class Runtime(Desk):
 
     def take(self, policy: Policy, settings: Settings, budgets: Budgets, scopes_now: ScopesNow | None = None) -> None:
         """Take other rules and numbers from now on; a call that was not sent yet is decided anew before it is."""
-        parts = self._parts
-        parts.policy, parts.settings, parts.budgets = policy, settings, budgets
-        parts.scopes_now = scopes_now or parts.scopes_now
-        parts.capacity.replace(settings.pools)
-        parts.passing.stir()
+        self._parts.take(policy, settings, budgets, scopes_now)
 
     def begin_stop(self, grace_s: float) -> None:
         """Refuse new calls from now on; those under way have this long, in seconds."""
@@ -261,8 +258,8 @@ class Runtime(Desk):
 
     async def _again(self, case: Case, row: CallRow) -> CallView:
         """The key of a call of which nothing ever left: the same call makes its next attempt."""
-        at, owner_id = self._parts.clock.now(), self._parts.ledger.owner_id
-        queued = await self._parts.ledger.record(lambda: attempt_again(row.call_id, owner_id, at))
+        grant, owner_id = renewal_by(self._parts, case.principal), self._parts.ledger.owner_id
+        queued = await self._parts.ledger.record(lambda: attempt_again(row.call_id, owner_id, grant.at, grant))
         if queued is None:
             return in_progress(await self._viewer.view(await self._viewer.row(row.call_id) or row))
         case.call_id, case.action_id = queued.call_id, queued.action_id

@@ -22,7 +22,7 @@ from counterfoil.server.limits import budgets_of
 from tests.runtime.bench import SECOND, HandClock
 from tests.runtime.chain.running import step
 from tests.runtime.conftest import OpenApp
-from tests.runtime.hands import Stage
+from tests.runtime.hands import Stage, unsent
 from tests.runtime.talk import CAROL, LIMIT_S, approve, until
 
 pytestmark = pytest.mark.anyio
@@ -125,6 +125,17 @@ async def rests(app: App, run_id: str, status: str, reason: str | None = None) -
             if row.status == status and reason in {None, row.reason}:
                 return
             await asyncio.sleep(0.02)
+
+
+async def test_a_key_that_comes_again_acts_under_the_grant_of_now(
+    open_: OpenApp, stage: Stage, clock: HandClock
+) -> None:
+    app = await open_(more=SHORT)
+    stage.then("keyed", unsent)
+    first = await app.call("keyed", {"ref": "1"}, idempotency_key="k")
+    clock.pass_(900)
+    again = await app.call("keyed", {"ref": "1"}, idempotency_key="k")
+    assert (again.call_id, again.outcome, stage.count("keyed")) == (first.call_id, "success", 2)
 
 
 def may(app: App, scopes: frozenset[str] | None) -> None:
