@@ -1,7 +1,7 @@
 """Grants renewed: a waiting call, or the run of one, may act for longer, because its subject says so.
 
 A grant is whose it is, the scopes of the submission, and an expiry. Looking often renews seldom: what is mostly left is
-left as it is.
+left as it is. While it had lapsed nothing could be sent: so long the windows of what was approved stood still.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..canonical import JsonObject
+from .approval_rows import SELECT_APPROVAL
+from .approvals import run_stood_still, stand_still
 from .events import EventType
 from .rows import CallRow, get_call, touch
 from .run_rows import RunRow, get_run, post, touch_run
-from .sql import Fact
+from .sql import Fact, one
 from .states import CallState
 
 _WAITING: Final = frozenset({CallState.AWAITING_APPROVAL, CallState.QUEUED, CallState.AWAITING_RECONCILIATION})
@@ -47,6 +49,10 @@ def renew_call(call_id: str, renewal: Renewal) -> Fact[CallRow | None]:
         return None
     if not renewal.concerns(row.scopes, row.grant_expires_at):
         return None
+    if renewal.at >= row.grant_expires_at:
+        approval = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
+        if approval is not None:
+            yield from stand_still(approval, row.grant_expires_at)
     until = renewal.until(row.grant_expires_at)
     data = _told(renewal, until)
     return (
@@ -61,6 +67,8 @@ def renew_run(run_id: str, renewal: Renewal) -> Fact[RunRow | None]:
     run = yield from get_run(run_id)
     if run is None or run.finished_at is not None or not renewal.concerns(run.scopes, run.grant_expires_at):
         return None
+    if renewal.at >= run.grant_expires_at:
+        yield from run_stood_still(run_id, run.grant_expires_at)
     until = renewal.until(run.grant_expires_at)
     yield from post(run_id, renewal.at)
     return (

@@ -94,6 +94,37 @@ async def test_a_run_whose_grant_lapsed_goes_on_once_its_requester_looks_at_its_
     assert (stage.count("refund"), (await events(app, run_id=run_id)).count("grant_renewed")) == (1, 1)
 
 
+@pytest.mark.parametrize("by", ["confirm", "run"])
+async def test_the_window_of_a_step_stood_still_while_the_grant_of_its_run_had_lapsed(
+    open_: OpenApp, stage: Stage, clock: HandClock, by: str
+) -> None:
+    app = await open_(more=SHORT)
+    run_id, approval_id = await waiting_run(app)
+    clock.pass_(700)
+    await app.ledger.record(lambda: ask_stop(run_id, "me", clock.at))
+    await app.runtime.decide(approval_id, "approve", decider=CAROL)
+    await rests(app, run_id, "queued", "stopped")
+    clock.pass_(2_000)  # 100 s of its 900 were over when the grant lapsed
+    if by == "confirm":
+        await app.runtime.confirm(app.local, approval_id=approval_id)
+    await app.runtime.run(RunRequest(app.local, run_id=run_id))
+    await rests(app, run_id, "succeeded")
+    assert stage.count("refund") == 1
+
+
+async def test_the_window_stood_still_where_the_grant_was_renewed_before_anybody_met_that_it_had_lapsed(
+    open_: OpenApp, stage: Stage, clock: HandClock
+) -> None:
+    desk = await open_(role="cli", more=SHORT)  # decides, and carries nothing on
+    asked = await desk.call("refund", {"ref": "1"})
+    await approve(desk, asked)
+    clock.pass_(5_000)
+    await desk.runtime.confirm(desk.local, approval_id=approval_of(asked))
+    app = await open_(more=SHORT)
+    assert (await until(app, asked.call_id, "settled", "awaiting_approval")).outcome == "success"
+    assert stage.count("refund") == 1
+
+
 async def test_renewing_does_not_lift_a_stop(open_: OpenApp, stage: Stage, clock: HandClock) -> None:
     app = await open_(more=SHORT)
     run_id, approval_id = await waiting_run(app)
