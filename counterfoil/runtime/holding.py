@@ -47,8 +47,10 @@ class Holds:
             return refusal_view(error)
 
     async def look(self) -> None:
-        """See what is held now. Raises `LedgerError`."""
-        self._parts.holds = tuple(await self._parts.ledger.record(list_holds))
+        """See what is held now; where others have changed that, whoever waits looks again. Raises `LedgerError`."""
+        was, self._parts.holds = self._parts.holds, tuple(await self._parts.ledger.record(list_holds))
+        if was != self._parts.holds:
+            self._parts.passing.stir()
 
     async def _changed(self, kind: str, name: str, fact: Callable[[], Fact[HoldRow | None]]) -> PlainView:
         try:

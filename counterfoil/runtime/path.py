@@ -148,10 +148,12 @@ class CallPath:
         while await parts.passing.wait(mark, next(pauses)):
             mark, at = parts.passing.mark, parts.clock.now()
             now = await self._viewer.row(row.call_id)
-            if now is None or now.state != CallState.QUEUED or now.owner_id != row.owner_id:
+            if now is None or now.state != CallState.QUEUED or now.owner_id != parts.ledger.owner_id:
                 case.record(now or row)
                 return None
             case.record(now)
+            if now.sent == "unknown":  # it may have reported late, which T1 reads whatever stands in the way
+                return now
             if await parts.ledger.reads.look(lambda now=now, at=at: hindrance(now, at)) is None:  # type: ignore[misc]  # bound in their turn
                 return now
         return None

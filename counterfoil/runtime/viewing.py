@@ -83,10 +83,9 @@ class Viewer:
             return None
         at = self._now()
         found = await self._ledger.reads.look(lambda: hindrance(row, at))
-        if found is None:
-            approval = await self.approval(row.approval_id)
-            if approval is None or approval.stalled_at is None:
-                return None
+        approval = await self.approval(row.approval_id)
+        if approval is None or (found is None and approval.stalled_at is None):
+            return None
         return next_while(row, found)
 
     async def _output(self, row: CallRow, result: Result | None) -> tuple[JsonValue, Truncated | None]:

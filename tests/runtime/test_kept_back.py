@@ -175,6 +175,18 @@ async def test_what_is_kept_back_says_who_holds_it_since_when_and_goes_on_at_the
 
 
 @pytest.mark.usefixtures("told")
+async def test_a_release_by_another_process_is_noticed_by_the_next_sweep(open_: OpenApp, stage: Stage) -> None:
+    app, desk = await open_(), await open_(role="cli")
+    asked = await app.call("refund", {"ref": "1"})
+    await app.runtime.holding.hold("all", "", by="os:me")
+    await approve(app, asked)
+    await stalled(app, asked.call_id)
+    await desk.runtime.holding.release("all", "", by="os:me")
+    assert (await until(app, asked.call_id, "settled")).outcome == "success"
+    assert stage.count("refund") == 1
+
+
+@pytest.mark.usefixtures("told")
 async def test_what_is_kept_back_is_left_at_once_when_the_server_stops(open_: OpenApp, stage: Stage) -> None:
     app = await open_()
     asked = await app.call("refund", {"ref": "1"})
