@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from counterfoil import Outcome
 from counterfoil.ledger.queries import CALL
 from counterfoil.ledger.run_rows import RunRow, get_run
 from counterfoil.ledger.runs import ask_stop
@@ -237,6 +238,25 @@ async def test_a_run_on_its_way_sends_no_further_step_once_its_subject_is_not_kn
     go.set()
     await rests(app, str(view["run_id"]), "queued", "authority_expired")
     assert [call[0] for call in stage.calls] == ["book"]
+
+
+async def test_nothing_is_undone_in_the_name_of_somebody_who_is_not_known_any_more(
+    open_: OpenApp, stage: Stage
+) -> None:
+    app = await open_()
+    begun, go = stage.hold("book")
+    steps = [step("a", "ship"), step("b", depends_on=["a"]), step("c", "note", depends_on=["b"])]
+    plan: dict[str, Any] = {"goal": "Undo", "on_failure": "compensate", "steps": steps}
+    run_id = str((await app.run(plan, wait_s=0)).wire()["run_id"])
+    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    stage.script["note"] = [lambda _: (may(app, None), Outcome.permanent("no"))[1]]
+    go.set()
+    await rests(app, run_id, "queued", "authority_expired")
+    assert stage.count("unship") == 0
+    may(app, frozenset({"*"}))
+    await app.runtime.run(RunRequest(app.local, run_id=run_id))
+    await rests(app, run_id, "failed")
+    assert stage.count("unship") == 1
 
 
 async def test_a_step_whose_scope_was_withdrawn_fails_and_names_it(open_: OpenApp, stage: Stage) -> None:

@@ -10,6 +10,7 @@ import pytest
 from counterfoil.ledger.approvals import window_ends
 from counterfoil.ledger.queries import APPROVAL
 from counterfoil.runtime import path
+from counterfoil.runtime.passing import Passing
 from counterfoil.runtime.views import CallView
 from counterfoil.server.app import App
 from tests.runtime.bench import SECOND, HandClock
@@ -27,6 +28,19 @@ def told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing looks by itself within a test: what goes on does because it was told."""
     monkeypatch.setattr(path, "FIRST_PAUSE_S", 3_600.0)
     monkeypatch.setattr(path, "LONGEST_PAUSE_S", 3_600.0)
+
+
+@pytest.fixture
+def parked(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set once a decided call waits for what keeps it back."""
+    waits, wait = asyncio.Event(), Passing.wait
+
+    async def noting(passing: Passing, mark: asyncio.Event, seconds: float) -> bool:
+        waits.set()
+        return await wait(passing, mark, seconds)
+
+    monkeypatch.setattr(Passing, "wait", noting)
+    return waits
 
 
 async def happened(app: App, call_id: str | None) -> list[str]:
@@ -200,22 +214,51 @@ async def test_what_is_kept_back_is_left_at_once_when_the_server_stops(open_: Op
 
 
 @pytest.mark.usefixtures("told")
-async def test_no_fresh_proposal_is_made_while_its_call_is_held(open_: OpenApp, stage: Stage, clock: HandClock) -> None:
+async def test_no_fresh_proposal_is_made_while_its_call_is_held(
+    open_: OpenApp, stage: Stage, parked: asyncio.Event
+) -> None:
     desk = await open_(role="cli")
     asked = await desk.call("refund", {"ref": "1"})
     await approve(desk, asked)
     await desk.runtime.holding.hold("tool", "refund", by="os:me")
-    clock.pass_(10)
     app = await open_(more=ASK.format(tool="refund").replace("operator", "second_person"))  # a stronger one is needed
-    async with asyncio.timeout(LIMIT_S):
-        while "claimed" not in await happened(app, asked.call_id):
-            await asyncio.sleep(0.02)
+    await asyncio.wait_for(parked.wait(), LIMIT_S)
     assert await app.runtime.approvals() == []
-    assert (await until(app, asked.call_id, "queued")).attempts == 0
     await app.runtime.holding.release("tool", "refund", by="os:me")
     again = await until(app, asked.call_id, "awaiting_approval")
     assert approval_of(again) != approval_of(asked)
     assert stage.calls == []
+
+
+async def test_no_fresh_proposal_is_made_while_there_is_no_budget_for_its_call(
+    open_: OpenApp, stage: Stage, clock: HandClock, parked: asyncio.Event
+) -> None:
+    more = "[budgets.tenant]\nwindow_s = 3600\ncalls = 1\n"
+    desk = await open_(role="cli", more=more)
+    asked = await desk.call("refund", {"ref": "a"})
+    await approve(desk, asked)
+    clock.pass_(1_000)  # its window is over
+    assert (await desk.call("book", {"ref": "b"})).outcome == "success"
+    app = await open_(more=more)
+    await asyncio.wait_for(parked.wait(), LIMIT_S)
+    assert await app.runtime.approvals() == []
+    clock.pass_(3_600)
+    again = await until(app, asked.call_id, "awaiting_approval")
+    assert approval_of(again) != approval_of(asked)
+    assert stage.count("refund") == 0
+
+
+async def test_a_hold_from_before_the_decision_stops_the_window_from_the_decision_on(
+    open_: OpenApp, clock: HandClock
+) -> None:
+    app = await open_()
+    asked = await app.call("refund", {"ref": "1"})
+    await app.runtime.holding.hold("all", "", by="os:me")
+    clock.pass_(500)
+    await approve(app, asked)
+    await stalled(app, asked.call_id)
+    (row,) = await app.ledger.reads.fetch(APPROVAL, approval_id=approval_of(asked))
+    assert row.stalled_at == row.decided_at == clock.at
 
 
 async def lost_before(open_: OpenApp, stage: Stage, more: str) -> tuple[App, CallView]:
