@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ..ledger.approvals import ApprovalState
 from ..ledger.approving import Decided, Decision, NotDecided, decide, revoke
 from ..ledger.errors import DamagedChainError, LedgerError
 from ..ledger.grants import renew_call, renew_run
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from .viewing import Viewer
 
 
+WAITS_UNDER: Final = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.CONSUMED})
+"""The states of a proposal under which a call may still wait, for its decision, its T1 or another attempt."""
 WHOLE_BYTES: Final = 65_536
 """What marks of redaction may add to arguments that are shown whole."""
 
@@ -93,10 +96,9 @@ class Approvals:
     async def _renew(self, principal: Principal, row: ApprovalRow) -> None:
         """Whoever asked for it says by asking after it that it may still act: its grant, or its run's, goes on."""
         parts = self._parts
-        if (row.tenant, row.requester) != (principal.tenant, principal.subject):
-            return
-        call = await self._viewer.row(row.call_id)
-        if call is None or call.approval_id != row.approval_id:
+        mine = (row.tenant, row.requester) == (principal.tenant, principal.subject)
+        call = await self._viewer.row(row.call_id) if mine and row.state in WAITS_UNDER else None
+        if call is None:
             return
         renewal = renewal_by(parts, principal)
         if not call.in_run:
