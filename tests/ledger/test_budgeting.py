@@ -101,4 +101,4 @@ async def test_windows_are_apart(ledger: Ledger) -> None:
 
 def test_a_row_says_what_its_call_took_and_nothing_where_it_took_nothing() -> None:
     assert held(()) is None
-    assert json.loads(held([CALLS]) or "") == [["tenant:t", "calls", 0, 1]]
+    assert json.loads(held([CALLS]) or "") == [["tenant:t", "calls", 0, 1, 100]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...registry.budgets import Budget, Kind, amounts_of, millionths
+from ...registry.budgets import SETTLED_LATER, Budget, Kind, amounts_of, millionths
 from ...registry.vocabulary import JsonObject
 from .drafts import DraftPlan
 from .facts import Facts
@@ -44,9 +44,10 @@ def check_budget(spot: Spot, totals: Mapping[Kind, int], plan: DraftPlan, ceilin
     """Refuse a plan that certainly takes more than it may; whose limit that is, is said."""
     own = limits_of(plan.budget, None, None)
     for kind, limit in limits_of(plan.budget, plan.allow, ceiling).items():
-        if totals.get(kind, 0) <= limit:
+        least = min(1, totals[Kind.CALLS]) if kind in SETTLED_LATER else totals.get(kind, 0)
+        if least <= limit:
             continue
-        takes = f"the plan takes at least {kind.shown(totals[kind])} ({kind})"
+        takes = f"the plan takes {'some' if kind in SETTLED_LATER else f'at least {kind.shown(least)}'} ({kind})"
         if own.get(kind) == limit:
             spot.add(f"budget.{kind}", Code.OVER_BUDGET, f"budget.{kind}: {takes}; it asks for {kind.shown(limit)}")
         elif ceiling is not None and ceiling.limits.get(kind) == limit:
