@@ -278,7 +278,7 @@ def says_no(run: Standing, row: CallRow, owner_id: str, at: int, run_time: int |
         return RunSaysNo("cancelled")
     if run.stopped_at is not None and not row.is_read:
         return RunSaysNo("stopped")
-    if run.deadline_at is not None and at >= run.deadline_at:
+    if run.deadline_at is not None and at >= run.deadline_at and run.verdict is None:  # undos are beyond it
         return RunSaysNo("deadline")
     if run_time is not None and at - run.created_at - run.stood_still >= run_time:
         return RunSaysNo("budget")

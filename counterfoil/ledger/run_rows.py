@@ -121,6 +121,8 @@ class Standing(NamedTuple):
     created_at: int
     stood_still: int
     grant_expires_at: int
+    compensation: str
+    verdict: str | None
     last_at: int | None
     beyond: int | None
 
