@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, case, delete, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from ..canonical import JsonObject
@@ -91,9 +91,14 @@ _USED: Sql[Count] = Sql(
 _spend = upsert(budgets).values(
     {name: bindparam(name) for name in ("scope", "kind", "window_start", "used", "ends_at")}
 )
+_LATER_END = case(
+    (or_(budgets.c.ends_at.is_(None), budgets.c.ends_at < _spend.excluded.ends_at), _spend.excluded.ends_at),
+    else_=budgets.c.ends_at,
+)  # a window may have been made longer, and begin at the same time
 _SPEND: Sql[Any] = Sql(
     _spend.on_conflict_do_update(
-        index_elements=["scope", "kind", "window_start"], set_={"used": budgets.c.used + _spend.excluded.used}
+        index_elements=["scope", "kind", "window_start"],
+        set_={"used": budgets.c.used + _spend.excluded.used, "ends_at": _LATER_END},
     )
 )
 _PRUNE: Sql[Any] = Sql(delete(budgets).where(budgets.c.ends_at < bindparam("before", type_=budgets.c.ends_at.type)))

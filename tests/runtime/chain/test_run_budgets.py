@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil import Outcome
+from counterfoil import Outcome, Probe
 from counterfoil.ledger.budgeting import CounterRow, list_counters
 from counterfoil.ledger.run_rows import RunRow
 from counterfoil.server.app import App
@@ -143,6 +143,33 @@ async def test_a_run_waits_for_the_next_window_of_a_wider_budget(
     assert (await runs.rest(row.run_id)).status == "succeeded"
 
 
+async def test_an_undo_and_a_probe_take_nothing_from_any_budget(open_: OpenApp, stage: Stage) -> None:
+    rule = '[[policy]]\nid = "three"\ntool = "*"\nverdict = "deny"\n'
+    rule += 'limit = { per = "tenant", window_s = 3600, calls = 3 }\n'
+    budgets = "[budgets.run]\ncalls = 3\n[budgets.tenant]\nwindow_s = 3600\nwrites = 3\n"
+    runs = Runs(await open_(more=budgets + rule))
+    stage.then("probed", lose)
+    stage.then("probe", lambda _: Probe.happened({"ref": "b"}))
+    stage.then("book", lambda _: Outcome.permanent("no"))
+    row, _ = await runs.end(
+        step("a", "ship"),
+        step("b", "probed", depends_on=["a"], compensate="none"),
+        step("c", depends_on=["b"]),
+        on_failure="compensate",
+    )
+    assert row.status == "awaiting_reconciliation"
+    await runs.woken(row.run_id)
+    await runs.app.runtime.reconcile(runs.app.local, run_id=row.run_id)
+    row = await runs.rest(row.run_id)
+    assert (row.status, row.compensation) == ("failed", "complete")
+    assert [name for name, *_ in stage.calls] == ["ship", "probed", "probe", "book", "unship"]
+    rows = await runs.app.ledger.record(lambda: list_counters(0))
+    assert {(found.scope, found.kind): found.used for found in rows} == {
+        (f"run:{row.run_id}", "calls"): 3, ("tenant:local", "writes"): 3, ("rule:three/tenant:local", "calls"): 3,
+    }  # fmt: skip
+    assert (await shown(runs, row.run_id))["calls"] == 3
+
+
 # Its time.
 
 
@@ -234,6 +261,20 @@ async def test_whoever_drives_it_next_knows_that_its_time_is_used_up(
     assert (await runs.rest(run_id)).status == "awaiting_reconciliation"
     await runs.say(run_id, "a", "happened")
     assert end_of(await runs.until(run_id, lambda row: row.finished_at is not None)) == SPENT
+
+
+async def test_what_was_done_is_undone_beyond_its_time(runs: Runs, stage: Stage, clock: HandClock) -> None:
+    begun, go = stage.hold("note")
+    run_id = await runs.start(
+        step("a", "ship"), step("b", "note", depends_on=["a"]), step("c", depends_on=["b"]),
+        budget={"elapsed_s": 60}, on_failure="compensate",
+    )  # fmt: skip
+    async with asyncio.timeout(LIMIT_S):
+        await begun.wait()
+    clock.pass_(61)
+    go.set()
+    row = await runs.rest(run_id)
+    assert (*end_of(row), stage.count("unship"), stage.count("book")) == (*SPENT, 1, 0)
 
 
 async def test_a_failure_of_a_tool_is_no_end_of_a_budget(runs: Runs, stage: Stage) -> None:
