@@ -44,7 +44,7 @@ class NeedsProposalError(NotSentError):
 
 
 class HeldBackError(NotSentError):
-    """What was decided is held, or awaits the next window of a budget: it is tried again then."""
+    """What was decided is held: it is tried again once the hold is released."""
 
 
 class LimitReachedError(NotSentError):

@@ -170,7 +170,7 @@ class CallPath:
         except IsDuplicateError as error:
             return await self.refuse_row(case, key_conflict(error).reason)
         except RefusedError as error:
-            if row.by_decision and case.within is None and _stands_still(error.reason):
+            if row.by_decision and case.within is None and error.reason.code is ErrorCode.HELD:
                 raise HeldBackError from None
             return await self.refuse_row(case, error.reason)
 
@@ -349,11 +349,6 @@ class CallPath:
                 "The same call has failed five times within ten minutes. Change the arguments, or wait.",
                 **reset(self._parts, self._parts.clock.now() + micros(until - self._parts.clock.monotonic())),
             )
-
-
-def _stands_still(reason: Reason) -> bool:
-    """True for what a decision outlives, since the window of its proposal stands still meanwhile."""
-    return reason.code in {ErrorCode.HELD, ErrorCode.BUDGET_EXHAUSTED} and is_for_later(reason)
 
 
 def key_conflict(error: IsDuplicateError) -> RefusedError:

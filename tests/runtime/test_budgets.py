@@ -13,14 +13,13 @@ from counterfoil.ledger.budgeting import CounterRow, list_counters
 from counterfoil.registry.principal import Principal
 from counterfoil.registry.request import CallRequest
 from counterfoil.registry.vocabulary import ErrorCode
-from counterfoil.runtime import path
 from counterfoil.runtime.views import CallView
 from counterfoil.server.app import App
 from tests.kit.rules import DRY_RUN
 from tests.runtime.bench import HandClock
 from tests.runtime.conftest import OpenApp
 from tests.runtime.hands import Act, Stage, lose, unsent
-from tests.runtime.talk import LIMIT_S, approve, say, until
+from tests.runtime.talk import approve, say, until
 
 pytestmark = pytest.mark.anyio
 THREE = "[budgets.tenant]\nwindow_s = 3600\ncalls = 3\n"
@@ -225,41 +224,23 @@ async def test_output_bytes_and_time_are_added_after_a_call_which_needs_somethin
 
 async def test_nobody_is_asked_about_what_no_budget_is_there_for(open_: OpenApp) -> None:
     app = await open_(more="[budgets.tenant]\nwindow_s = 3600\ndestructive = 1\n")
-    first = await app.call("refund", {"ref": "a"})
-    assert await used(app) == {}  # what is proposed takes nothing yet
-    await approve(app, first)
-    await until(app, first.call_id, "settled")
-    assert await used(app) == {("tenant:local", "destructive"): 1}
-    assert refused(await app.call("refund", {"ref": "c"}))["kind"] == "destructive"
-
-
-async def until_noted(app: App, call_id: str | None, event: str) -> None:
-    """Come back once the record of a call has this event."""
-    async with asyncio.timeout(LIMIT_S):
-        while event not in {found["type"] for found in await events(app, call_id)}:
-            await asyncio.sleep(0.01)
-
-
-async def events(app: App, call_id: str | None) -> list[dict[str, Any]]:
-    shown: Any = (await app.runtime.status(app.local, call_id=call_id, after_seq=0)).wire()
-    found: list[dict[str, Any]] = shown["events"]
-    return found
-
-
-async def test_what_was_decided_waits_for_the_next_window_of_its_budget(
-    open_: OpenApp, stage: Stage, clock: HandClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(path, "FIRST_PAUSE_S", 0.02)
-    app = await open_(more="[budgets.tenant]\nwindow_s = 3600\ndestructive = 1\n")
     first, second = [await app.call("refund", {"ref": ref}) for ref in "ab"]
     await approve(app, first)
     await until(app, first.call_id, "settled")
-    await approve(app, second)
-    await until_noted(app, second.call_id, "stalled")
-    assert (await until(app, second.call_id, "queued")).sent == "no"
-    clock.pass_(2800)
-    assert (await until(app, second.call_id, "settled")).outcome == "success"
-    assert stage.count("refund") == 2
+    assert refused(await app.call("refund", {"ref": "c"}))["kind"] == "destructive"
+    await approve(app, second)  # it was proposed while there was budget, and is refused with the reason in its record
+    late = await until(app, second.call_id, "refused")
+    assert refused(late)["resets_at"] == ENDS
+
+
+async def test_what_a_person_approves_counts_at_its_dispatch_and_not_before(open_: OpenApp) -> None:
+    app = await open_(more="[budgets.tenant]\nwindow_s = 3600\ndestructive = 9\n")
+    asked = [await app.call("refund", {"ref": ref}) for ref in "ab"]
+    assert await used(app) == {}
+    await approve(app, asked[0])
+    await until(app, asked[0].call_id, "settled")
+    await approve(app, asked[1], "reject")
+    assert await used(app) == {("tenant:local", "destructive"): 1}
 
 
 async def test_used_is_the_number_of_calls_that_were_sent_whatever_comes_of_them(open_: OpenApp, stage: Stage) -> None:
