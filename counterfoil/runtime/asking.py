@@ -77,8 +77,7 @@ class Asking:
             if row is None or not may_see(row, principal):
                 raise not_found(said.key)
             if row.state != "pending":
-                error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: it is {row.state} already.")
-                return await self._approvals.view(row, refusal_of(error))
+                return await self._undecided(principal, row, f"it is {row.state} already")
             decider = decider_of(row, principal)
             if said.action == "decline":
                 at, client = self._parts.clock.now(), client_of(principal)
@@ -87,8 +86,7 @@ class Asking:
                 return await self._approvals.view(row)
             if said.decision not in {"approve", "reject"} or (said.code or "").strip().lower() != code_of(row):
                 expected = f"a decision (approve or reject) and the first {CODE_LENGTH} characters of the digest"
-                error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: the form needs {expected}.")
-                return await self._approvals.view(row, refusal_of(error))
+                return await self._undecided(principal, row, f"the form needs {expected}")
             return await self._approvals.decide(
                 row.approval_id, said.decision, decider=decider, digest=row.digest, note=note
             )
@@ -97,6 +95,12 @@ class Asking:
             return refusal_view(error)
         except LedgerError as error:
             return refusal_view(error)
+
+    async def _undecided(self, principal: Principal, row: ApprovalRow, why: str) -> ApprovalView:
+        """An answer that decides nothing: told with the proposal, and on record."""
+        error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: {why}.")
+        self._refusals.record(principal, "confirm", row.digest, error.reason, self._parts.clock.now())
+        return await self._approvals.view(row, refusal_of(error))
 
     def _is_open(self, row: ApprovalRow) -> bool:
         return row.state == "pending" and self._parts.clock.now() <= row.expires_at
