@@ -71,7 +71,12 @@ class Approvals:
         With a decision the view has the question to the person at this client, where it `asks`.
         """
         try:
-            row = await self._approval_for(principal, approval_id)
+            try:
+                row = await self._approval_for(principal, approval_id)
+            except RefusedError as error:
+                if decision is not None:
+                    self.note_refusal(principal, None, error)
+                raise
             await self._parts.ledger.require_sound_chain(row.run_id)
             try:
                 if digest is not None and digest != row.digest:
@@ -79,7 +84,7 @@ class Approvals:
                 if decision is not None:
                     return await self._for_a_person(principal, row, asks=asks)
             except RefusedError as error:
-                self._refusals.record(principal, "confirm", row.digest, error.reason, self._parts.clock.now())
+                self.note_refusal(principal, row.digest, error)
                 return await self.view(row, refusal_of(error))
             if wait_s:
                 row = await self._follower.until_decided(row.approval_id, wait_s) or row
@@ -171,8 +176,11 @@ class Approvals:
 
     def _refused(self, row: ApprovalRow, decider: Decider, error: RefusedError) -> None:
         """Whoever lost, came late or may not decide is on record too."""
-        who = Principal(row.tenant, decider.by, decider.via)
-        self._refusals.record(who, "confirm", row.digest, error.reason, self._parts.clock.now())
+        self.note_refusal(Principal(row.tenant, decider.by, decider.via), row.digest, error)
+
+    def note_refusal(self, principal: Principal, digest: str | None, error: RefusedError) -> None:
+        """Keep that somebody was not let to decide; `digest` is the proposal's, None where they may not see it."""
+        self._refusals.record(principal, "confirm", digest, error.reason, self._parts.clock.now())
 
     def _check_decider(self, row: ApprovalRow, decider: Decider) -> None:
         """Raise unless this person may decide it, by the rule's approvers and by what is proven of who they are."""
