@@ -24,6 +24,7 @@ from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
 TIMES: Final = 20
+FEW: Final = 8
 COMMITS: Final = (
     ("Approvals.decide", "before"),
     ("Approvals.carry_out", "before"),
@@ -146,7 +147,7 @@ async def together(rng: random.Random, *works: Callable[[], Awaitable[Any]]) -> 
 @pytest.mark.promise("APR-05")
 async def test_twenty_redemptions_of_one_decision_by_four_runtimes_are_one_dispatch(shop: Workshop) -> None:
     async with opened(shop, None, role="cli") as (desk,):
-        calls = await asked(desk, *(f"r{number}" for number in range(8)))
+        calls = await asked(desk, *(f"r{number}" for number in range(FEW)))
         for one in calls:
             assert (await approve(desk, one))["state"] == "approved"
     async with opened(shop, *[None] * 4) as servers:
@@ -161,12 +162,12 @@ async def test_twenty_redemptions_of_one_decision_by_four_runtimes_are_one_dispa
 @pytest.mark.promise("APR-05")
 async def test_two_servers_that_start_at_once_send_what_was_decided_before_once(shop: Workshop) -> None:
     async with opened(shop, None, role="cli") as (desk,):
-        calls = await asked(desk, *(f"r{number}" for number in range(TIMES)))
+        calls = await asked(desk, *(f"r{number}" for number in range(FEW)))
         await asyncio.gather(*(approve(desk, one) for one in calls))
     async with AsyncExitStack() as stack:
         await asyncio.gather(*(stack.enter_async_context(shop.serve()) for _ in range(2)))
         await at_rest(shop, calls)
-    assert len(require_order(shop, calls)) == TIMES
+    assert len(require_order(shop, calls)) == FEW
 
 
 @pytest.mark.promise("APR-05")
