@@ -122,18 +122,9 @@ class Reconciler:
             RefusedError: the word cannot be taken, or not yet.
         """
         contract = self._contract(row)
-        if word.resolution == "not_happened":
-            await self._not_yet(row, contract)
+        await self.require_sayable(row, word)
         secrets = await self._secrets(row, contract)
-        said: JsonObject = {
-            "resolution": word.resolution,
-            "evidence": redact_text(str(hide_values(word.evidence, secrets))),
-            "by": word.by,
-            "strength": word.strength,
-            "via": word.via,
-            "then": word.then if word.resolution == "not_happened" else None,
-            "external_reference": hide_values(word.external_reference, secrets),
-        }
+        said = _kept(word, secrets)
         async with self._alone(row.call_id):
             done = await self._take(row, contract, word, said, secrets)
         if done is None:
@@ -141,6 +132,16 @@ class Reconciler:
                 ErrorCode.VERSION_CONFLICT, "The call moved while you spoke. Look at it again.", call_id=row.call_id
             )
         return done
+
+    async def require_sayable(self, row: CallRow, word: Word) -> None:
+        """Raise as `say` where the word cannot be taken yet."""
+        if word.resolution == "not_happened":
+            await self._not_yet(row, self._contract(row))
+
+    async def as_kept(self, row: CallRow, word: Word) -> tuple[JsonObject, JsonValue]:
+        """A word as its event will have it, and the output that it states: without the secrets of the call."""
+        secrets = await self._secrets(row, self._contract(row))
+        return _kept(word, secrets), hide_values(word.output, secrets)
 
     async def _take(
         self, row: CallRow, contract: Contract | None, word: Word, said: JsonObject, secrets: tuple[str, ...]
@@ -307,3 +308,15 @@ class Reconciler:
         finally:
             if not lock.locked():
                 self._busy.pop(call_id, None)
+
+
+def _kept(word: Word, secrets: tuple[str, ...]) -> JsonObject:
+    return {
+        "resolution": word.resolution,
+        "evidence": redact_text(str(hide_values(word.evidence, secrets))),
+        "by": word.by,
+        "strength": word.strength,
+        "via": word.via,
+        "then": word.then if word.resolution == "not_happened" else None,
+        "external_reference": hide_values(word.external_reference, secrets),
+    }
