@@ -41,14 +41,14 @@ from .words import Stated, Words, WrongCodeError
 
 if TYPE_CHECKING:
     from ..ledger.rows import CallRow
-    from ..registry.question import Question, Said
+    from ..registry.question import Said
     from ..registry.request import RunRequest
     from .chain.doors import RunDoors
     from .chain.news import Listener
     from .chain.views import PlanView, RunView
     from .following import Follower
     from .parts import Parts
-    from .reconciling import Reconciler
+    from .reconciling import Reconciler, Word
     from .viewing import Viewer
 
 RECENT_SHOWN: Final = 20
@@ -190,24 +190,27 @@ class Desk(Decisions):
             if resolution is None:
                 return shown_to(principal, row, await self._follow_up(row, wait_s), is_person=known)
             stated = Stated(resolution, evidence, then, output, external_reference)
-            if person is not None:
-                word = await self._words.of_person(row, stated, person)
-            else:
-                heard = await self._words.at_client(principal, row, stated, said, asks=asks)
-                if heard.question is not None:
-                    view = shown_to(principal, row, await self._view(row))
-                    return replace(
-                        view, question=heard.question, next=Next("reconcile", {"call_id": row.call_id}, _ASKED)
-                    )
-                word = heard.word
-            view = await self._followed(row, self._settler.say(row, word), wait_s, patient=True)
-            return shown_to(principal, row, view, is_person=known)
-        except WrongCodeError as error:
-            return replace(refusal_view(error), question=error.question)
+            if person is None:
+                return await self._at_client(principal, row, stated, said, wait_s, asks=asks)
+            return await self._said(row, await self._words.of_person(row, stated, person), wait_s)
         except CannotRecordError as error:
             return refusal_view(cannot_record(error))
         except (RefusedError, LedgerError) as error:
-            return refusal_view(error)
+            question = error.question if isinstance(error, WrongCodeError) else None
+            return replace(refusal_view(error), question=question)
+
+    async def _at_client(
+        self, principal: Principal, row: CallRow, stated: Stated, said: Said | None, wait_s: float, *, asks: bool
+    ) -> CallView:
+        """The word of the person at this client, or the question to them."""
+        heard = await self._words.at_client(principal, row, stated, said, asks=asks)
+        if heard.question is None:
+            return shown_to(principal, row, await self._said(row, heard.word, wait_s))
+        view = shown_to(principal, row, await self._view(row))
+        return replace(view, question=heard.question, next=Next("reconcile", {"call_id": row.call_id}, _ASKED))
+
+    async def _said(self, row: CallRow, word: Word, wait_s: float) -> CallView:
+        return await self._followed(row, self._settler.say(row, word), wait_s, patient=True)
 
     async def artifact(self, principal: Principal, artifact_id: str, offset: int, length: int) -> bytes | None:
         """A part of an output; None for one that is not this principal's, or not there."""
@@ -277,7 +280,7 @@ class Desk(Decisions):
     async def _followed(
         self, row: CallRow, work: Coroutine[Any, Any, CallRow], wait_s: float, *, patient: bool = False
     ) -> CallView:
-        """How a call stands after this work, which goes on whoever waits; `patient` where it is short and must be told."""
+        """How a call stands after this work, which goes on whoever waits; a `patient` one waits for it to its end."""
         ends = self._desk.clock.monotonic() + wait_s
         told: asyncio.Future[CallRow | RefusedError | LedgerError] = asyncio.get_running_loop().create_future()
         pursuing = self._own(self._pursue(work, told))

@@ -171,7 +171,7 @@ class Words:
         kept, output = await self._reconciler.as_kept(row, word)
         lines = [
             f"{visible(row.subject)} asked for {visible(row.tool)} (effect: {row.effect}).",
-            f"Attempt {row.generation} was sent at {rfc3339(row.dispatched_at)}; nobody knows whether it had its effect:",
+            f"Attempt {row.generation} was sent at {rfc3339(row.dispatched_at)}. Nobody knows whether it took effect:",
             visible_json(arguments),
             f"What would be recorded as your word: {_SAYS[word.resolution]}.",
             f"On this evidence: {visible(str(kept['evidence']))}",
