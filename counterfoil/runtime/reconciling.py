@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.admission import owner_lives
@@ -27,6 +27,7 @@ from ..registry.outcome import Outcome, ProbeAnswer
 from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
+from ..visible import visible
 from .clock import rfc3339
 from .proposing import principal_of
 from .recovery import Advice, Situation, Step, advise, settles_at
@@ -138,10 +139,16 @@ class Reconciler:
         if word.resolution == "not_happened":
             await self._not_yet(row, self._contract(row))
 
-    async def as_kept(self, row: CallRow, word: Word) -> tuple[JsonObject, JsonValue]:
-        """A word as its event will have it, and the output that it states: without the secrets of the call."""
+    async def without_secrets(self, row: CallRow, word: Word) -> Word:
+        """A word in which no secret of the call's arguments stands, to be shown."""
         secrets = await self._secrets(row, self._contract(row))
-        return _kept(word, secrets), hide_values(word.output, secrets)
+        reference = word.external_reference
+        return replace(
+            word,
+            evidence=redact_text(visible(str(hide_values(word.evidence, secrets)))),
+            external_reference=None if reference is None else visible(str(hide_values(reference, secrets))),
+            output=hide_values(word.output, secrets),
+        )
 
     async def _take(
         self, row: CallRow, contract: Contract | None, word: Word, said: JsonObject, secrets: tuple[str, ...]

@@ -168,18 +168,18 @@ class Words:
                 "Ask at a server that has it.",
             )
         arguments = masked(await self._approvals.whole(row), entry.contract.gate.sensitive)
-        kept, output = await self._reconciler.as_kept(row, word)
+        shown = await self._reconciler.without_secrets(row, word)
         lines = [
             f"{visible(row.subject)} asked for {visible(row.tool)} (effect: {row.effect}).",
             f"Attempt {row.generation} was sent at {rfc3339(row.dispatched_at)}. Nobody knows whether it took effect:",
             visible_json(arguments),
             f"What would be recorded as your word: {_SAYS[word.resolution]}.",
-            f"On this evidence: {visible(str(kept['evidence']))}",
+            f"On this evidence: {shown.evidence}",
         ]
-        if kept["external_reference"] is not None:
-            lines.append(f"Under the far side's own reference: {visible(str(kept['external_reference']))}")
-        if word.resolution == "happened" and output is not None:
-            lines += ["With this as its output:", visible_json(output)]
+        if shown.external_reference is not None:
+            lines.append(f"Under the far side's own reference: {shown.external_reference}")
+        if word.resolution == "happened" and shown.output is not None:
+            lines += ["With this as its output:", visible_json(shown.output)]
         lines += [
             f"What approving does: {_consequence(row, word)}",
             "Look into the other side's own records before you answer; this text was not checked against them.",
