@@ -138,7 +138,7 @@ class Words:
                 return Heard(word)
         if said.action != "cancel":
             at = self._parts.clock.now()
-            told: JsonObject = {"word": digest, "resolution": word.resolution}
+            told: JsonObject = {"word": digest, "saying": word.resolution}
             await self._parts.ledger.record(lambda: decline_word(row.call_id, key, client, principal.subject, at, told))
         why = _UNSAID.get(said.action, _UNSAID["cancel"])
         raise refuse(ErrorCode.DENIED, f"No word was recorded: {why}. How the call stands is unchanged.")

@@ -74,6 +74,11 @@ async def words_of(app: App, call_id: str) -> list[View]:
     return [event["data"] for event in shown["events"] if event["type"] == "resolved" and "resolution" in event["data"]]
 
 
+async def state_of(app: App, call_id: str) -> str:
+    shown: View = (await app.runtime.status(ALICE, call_id=call_id)).wire()
+    return str(shown["state"])
+
+
 async def test_another_person_is_asked_and_their_word_settles_it_under_their_name(app: App, stage: Stage) -> None:
     call_id = await lost(app, stage)
     stated: dict[str, Any] = {"output": {"ref": "88"}, "external_reference": "ref_88"}
@@ -109,7 +114,7 @@ async def test_nobody_else_is_even_asked(app: App, stage: Stage, who: Principal,
     question = await asked(app, CAROL, call_id)
     assert code(await word(app, who, call_id, yes(question))) == expected
     assert await words_of(app, call_id) == []
-    assert (await app.runtime.status(ALICE, call_id=call_id)).state == "awaiting_reconciliation"
+    assert await state_of(app, call_id) == "awaiting_reconciliation"
 
 
 async def test_a_requester_with_the_scope_is_told_who_says_it(app: App, stage: Stage) -> None:
@@ -222,7 +227,7 @@ async def test_a_form_that_was_not_filled_in_is_no_word(app: App, stage: Stage, 
     assert "No word was recorded" in refused.error.message
     assert (refused.question is not None) == (expected == "approval_invalid")
     assert await words_of(app, call_id) == []
-    assert (await app.runtime.status(ALICE, call_id=call_id)).state == "awaiting_reconciliation"
+    assert await state_of(app, call_id) == "awaiting_reconciliation"
 
 
 async def test_a_no_is_recorded_and_that_client_is_not_asked_for_this_word_again(app: App, stage: Stage) -> None:
