@@ -54,7 +54,7 @@ def filled_in(message: str) -> ElicitResult:
     return ElicitResult(action="accept", content={"decision": "approve", "code": code[1]})
 
 
-async def reads_and_says_yes(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+async def reads_and_says_yes(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
     return filled_in(params.message)
 
 
@@ -83,7 +83,7 @@ async def test_a_client_that_accepts_without_the_code_says_nothing_however_often
     call_id = await lost(app, stage)
     asked: list[str] = []
 
-    async def accept(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    async def accept(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         asked.append(params.message)
         return ElicitResult(action="accept", content=content)
 
@@ -99,7 +99,7 @@ async def test_a_decline_says_so_and_records_no_word(open_: OpenApp, stage: Stag
     app = await open_(more=CAROLS)
     call_id = await lost(app, stage)
 
-    async def decline(*_: object) -> ElicitResult:
+    async def decline(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="decline")
 
     async with client_of(app, era, decline) as client:
@@ -124,7 +124,7 @@ async def test_a_word_that_an_older_clients_person_gives_late_still_counts(open_
     call_id = await lost(app, stage)
     may = asyncio.Event()
 
-    async def thinks(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    async def thinks(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         await may.wait()
         return filled_in(params.message)
 
