@@ -97,6 +97,7 @@ UNRESOLVED_OF_TENANT: Sql[CallRow] = Sql(
     .limit(LIST_PAGE),
     CallRow,
 )
+"""For whoever may say what became of other people's calls."""
 RECENT: Sql[CallRow] = Sql(
     select(*_CALL).where(*_MINE, calls.c.route == "direct").order_by(calls.c.created_at.desc()).limit(LIST_PAGE),
     CallRow,

@@ -228,10 +228,10 @@ class Desk(Decisions):
         who = {"tenant": principal.tenant, "subject": principal.subject}
         reads, health = self._desk.ledger.reads, self._desk.ledger.health()
         pending = await self._approvals.pending_for(principal)
-        settles = principal.holds("reconcile")
-        unresolved = await (
-            reads.fetch(UNRESOLVED_OF_TENANT, tenant=principal.tenant) if settles else reads.fetch(UNRESOLVED, **who)
-        )
+        unresolved = await reads.fetch(UNRESOLVED, **who)
+        if principal.holds("reconcile"):
+            of_tenant = await reads.fetch(UNRESOLVED_OF_TENANT, tenant=principal.tenant)
+            unresolved += [row for row in of_tenant if row.subject != principal.subject]
         recent = (await reads.fetch(RECENT, **who))[:RECENT_SHOWN]
         since = self._desk.clock.now() - micros(self._desk.settings.duplicate_window_s)
         lost = await reads.fetch(UNDELIVERED, **who, since=since)

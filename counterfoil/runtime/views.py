@@ -275,7 +275,8 @@ def next_of(row: CallRow, approval: ApprovalRow | None) -> Next | None:
             "reconcile",
             {"call_id": row.call_id},
             "Nobody knows yet whether it happened. Reconcile asks the far side; where that cannot answer, a person "
-            f"settles it with `counterfoil reconcile {row.call_id} --resolution ... --evidence ...`. "
+            f"settles it with `counterfoil reconcile {row.call_id} --resolution ... --evidence ...`, or another person "
+            "with the scope reconcile at their own client. "
             "Do not repeat it in other words.",
         )
     return None
