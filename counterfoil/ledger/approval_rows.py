@@ -46,6 +46,7 @@ class ApprovalRow(NamedTuple):
     superseded_by: str | None = None
     proof: str | None = None
     stalled_at: int | None = None
+    preview: str | None = None
 
 
 CHANGED: Final = (

@@ -77,6 +77,7 @@ class RunRow(NamedTuple):
     from_step: str | None = None
     trace_id: str | None = None
     proof: str | None = None
+    verdict: str | None = None
     version: int = 0
     seq: int = 0
     head: bytes = b""
@@ -96,6 +97,7 @@ class StepRow(NamedTuple):
     details: str | None = None
     reason: str | None = None
     items: int | None = None
+    reused: str | None = None
 
 
 class Standing(NamedTuple):
@@ -116,6 +118,8 @@ class Standing(NamedTuple):
     deadline_at: int | None
     paused_at: int | None
     grant_expires_at: int
+    compensation: str
+    verdict: str | None
     last_at: int | None
     beyond: int | None
 

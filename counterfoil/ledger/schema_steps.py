@@ -70,4 +70,16 @@ _DECISIONS: Final[Step] = (
     ),
 )
 
-STEPS: Final[tuple[Step, ...]] = (_CHARGES, _RUNS, _DECISIONS)
+_COMPENSATIONS: Final[Step] = (
+    "ALTER TABLE runs ADD COLUMN verdict VARCHAR",
+    "ALTER TABLE steps ADD COLUMN reused VARCHAR",
+    "ALTER TABLE approvals ADD COLUMN preview VARCHAR",
+    "ALTER TABLE calls ADD COLUMN external_until BIGINT",
+    (
+        "CREATE TABLE undos ( run_id VARCHAR NOT NULL, step VARCHAR NOT NULL, item BIGINT NOT NULL, call_id VARCHAR "
+        "NOT NULL, state VARCHAR NOT NULL, tool VARCHAR, code VARCHAR, message VARCHAR NOT NULL, details VARCHAR, "
+        "at BIGINT NOT NULL, PRIMARY KEY (run_id, step, item) )"
+    ),
+)
+
+STEPS: Final[tuple[Step, ...]] = (_CHARGES, _RUNS, _DECISIONS, _COMPENSATIONS)

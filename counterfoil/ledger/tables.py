@@ -6,27 +6,15 @@ and PostgreSQL alike. Times are integers: microseconds since 1970 in UTC. Boolea
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Identity,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    and_,
-    or_,
-    text,
-)  # fmt: skip
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, String, Table, and_, or_, text
 
-metadata = MetaData()
-
-
-def _sequence() -> Column[int]:
-    return Column("id", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True)
-
+from .run_tables import outbox as outbox
+from .run_tables import plans as plans
+from .run_tables import runs as runs
+from .run_tables import steps as steps
+from .run_tables import undos as undos
+from .table_base import metadata as metadata
+from .table_base import sequence
 
 meta = Table(
     "meta",
@@ -102,6 +90,7 @@ calls = Table(
     Column("cancel_requested_by", String),
     Column("cancel_reason", String),
     Column("proof", String),  # how its subject's identity was proven: token; null where it was not
+    Column("external_until", BigInteger),  # accepted by the far side, which still works: until then it is waited for
     Column("revision", BigInteger, nullable=False),  # compare-and-set
     Column("seq", BigInteger, nullable=False),  # of the chain's last event
     Column("head", LargeBinary, nullable=False),  # its hash
@@ -216,6 +205,7 @@ approvals = Table(
     Column("superseded_by", String),
     Column("proof", String),  # how its requester's identity was proven
     Column("stalled_at", BigInteger),  # decided, and then held up: the window stands still
+    Column("preview", String),  # JSON, redacted: what a read showed when it was proposed, as information
 )
 Index("approvals_call", approvals.c.call_id)
 Index(
@@ -287,104 +277,10 @@ budgets = Table(
     Column("used", BigInteger, nullable=False),  # cost and sum in millionths, elapsed_s in microseconds
 )
 
-plans = Table(
-    "plans",
-    metadata,
-    Column("plan_id", String, primary_key=True),
-    Column("tenant", String, nullable=False),
-    Column("subject", String, nullable=False),
-    Column("client", String, nullable=False),
-    Column("goal", String, nullable=False),  # redacted
-    Column("digest", String, nullable=False),
-    Column("payload", String, nullable=False),  # the whole plan with its pins, sealed
-    Column("steps", BigInteger, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-)
-
-runs = Table(
-    "runs",
-    metadata,
-    Column("run_id", String, primary_key=True),
-    Column("plan_id", String, nullable=False),
-    Column("tenant", String, nullable=False),
-    Column("subject", String, nullable=False),
-    Column("client", String, nullable=False),
-    Column("scopes", String, nullable=False),  # JSON list: the grant, as at its submission or renewal
-    Column("claimed", String, nullable=False),  # JSON object
-    Column("goal", String, nullable=False),  # redacted
-    Column("plan_digest", String, nullable=False),
-    Column("input_digest", String, nullable=False),
-    Column("input_payload", String, nullable=False),
-    Column("request_key", String, nullable=False),
-    Column("grant_expires_at", BigInteger, nullable=False),
-    Column("status", String, nullable=False),
-    Column("reason", String),
-    Column("code", String),
-    Column("message", String),
-    Column("due_at", BigInteger),  # parked: when it goes on by itself
-    Column("waits_for", String),  # parked: an unresolved call elsewhere whose settlement wakes it
-    Column("owner_id", String),  # who drives it; null: nobody
-    Column("wakes", BigInteger, nullable=False),
-    Column("deadline_at", BigInteger),
-    Column("paused_at", BigInteger),  # the deadline stands still since then
-    Column("stopped_at", BigInteger),  # no further non-read step until it is taken up
-    Column("cancel_requested_at", BigInteger),
-    Column("cancel_requested_by", String),
-    Column("cancel_reason", String),
-    Column("compensation", String, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("started_at", BigInteger),
-    Column("updated_at", BigInteger, nullable=False),
-    Column("finished_at", BigInteger),
-    Column("parent_run_id", String),
-    Column("from_step", String),
-    Column("trace_id", String),
-    Column("proof", String),  # as of a call
-    Column("version", BigInteger, nullable=False),  # compare-and-set; counts the events of its calls too
-    Column("seq", BigInteger, nullable=False),
-    Column("head", LargeBinary, nullable=False),
-)
-Index("runs_key", runs.c.tenant, runs.c.subject, runs.c.request_key, unique=True)
-Index("runs_recent", runs.c.tenant, runs.c.subject, runs.c.created_at)
-Index("runs_same", runs.c.tenant, runs.c.subject, runs.c.plan_digest, runs.c.input_digest)
-Index("runs_newest", runs.c.created_at)
-_DRIVEN = runs.c.owner_id.is_not(None)
-Index("runs_owner", runs.c.owner_id, sqlite_where=_DRIVEN, postgresql_where=_DRIVEN)
-_DUE = runs.c.due_at.is_not(None)
-Index("runs_due", runs.c.due_at, sqlite_where=_DUE, postgresql_where=_DUE)
-_HELD_UP = runs.c.waits_for.is_not(None)
-Index("runs_waiting", runs.c.waits_for, sqlite_where=_HELD_UP, postgresql_where=_HELD_UP)
-
-steps = Table(
-    "steps",
-    metadata,
-    Column("run_id", String, primary_key=True),
-    Column("step", String, primary_key=True),
-    Column("item", BigInteger, primary_key=True),  # -1: the step itself
-    Column("state", String, nullable=False),
-    Column("outcome", String),
-    Column("code", String),
-    Column("message", String),
-    Column("details", String),  # JSON object, redacted
-    Column("reason", String),  # for not_run and skipped: the step that caused it, or why
-    Column("items", BigInteger),  # of a `for_each`: how many there are
-    Column("at", BigInteger, nullable=False),
-)
-
-outbox = Table(
-    "outbox",
-    metadata,
-    _sequence(),
-    Column("topic", String, nullable=False),  # wake
-    Column("run_id", String, nullable=False),
-    Column("at", BigInteger, nullable=False),
-)
-Index("outbox_run", outbox.c.run_id)
-
 events = Table(
     "events",
     metadata,
-    _sequence(),
+    sequence(),
     Column("run_id", String, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("call_id", String),

@@ -177,7 +177,13 @@ def test_a_step_that_fails_leaves_the_older_ledger_as_it_was(tmp_path: Path) -> 
         migrations.migrate(tmp_path / "absent.db", now=1)
 
 
+BEFORE_COMPENSATIONS = (
+    "DROP TABLE undos",
+    "ALTER TABLE runs DROP COLUMN verdict", "ALTER TABLE steps DROP COLUMN reused",
+    "ALTER TABLE approvals DROP COLUMN preview", "ALTER TABLE calls DROP COLUMN external_until",
+)  # fmt: skip
 BEFORE_DECISIONS = (
+    *BEFORE_COMPENSATIONS,
     "DROP TABLE places", "DROP TABLE declines", "DROP TABLE holds",
     "ALTER TABLE calls DROP COLUMN proof", "ALTER TABLE runs DROP COLUMN proof",
     "ALTER TABLE approvals DROP COLUMN proof", "ALTER TABLE approvals DROP COLUMN stalled_at",
@@ -191,7 +197,9 @@ BEFORE_RUNS = (
 BEFORE_CHARGES = (*BEFORE_RUNS, "ALTER TABLE calls DROP COLUMN charges")
 
 
-@pytest.mark.parametrize(("version", "undo"), [(1, BEFORE_CHARGES), (2, BEFORE_RUNS), (3, BEFORE_DECISIONS)])
+@pytest.mark.parametrize(
+    ("version", "undo"), [(1, BEFORE_CHARGES), (2, BEFORE_RUNS), (3, BEFORE_DECISIONS), (4, BEFORE_COMPENSATIONS)]
+)
 def test_an_older_ledger_is_brought_forward_to_the_schema_of_a_fresh_one(
     tmp_path: Path, version: int, undo: tuple[str, ...]
 ) -> None:
