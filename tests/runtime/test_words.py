@@ -195,6 +195,8 @@ async def test_every_part_of_a_word_and_who_says_it_makes_it_another_one(open_: 
     question = await asked(app, CAROL, call_id)
     for who, stated in others[1:]:  # an answer to one of them is none to another, which is asked about in its turn
         assert (await word(app, who, call_id, yes(question), **stated)).question.key != question.key
+        right_code = (await asked(app, who, call_id, **stated)).code
+        assert (await word(app, who, call_id, replace(yes(question), code=right_code), **stated)).question is not None
     assert await words_of(app, call_id) == []
 
 
