@@ -264,12 +264,13 @@ class Approvals:
     async def view(self, row: ApprovalRow, error: ErrorView | None = None, *, whole: bool = False) -> ApprovalView:
         """How one stands; `whole` with every argument in full. Secrets stay hidden in both forms."""
         calls = await self._viewer.covered(row)
-        shown = [await self._whole(call) if whole else json.loads(call.args_shown) for call in calls]
+        shown = [await self.whole(call) if whole else json.loads(call.args_shown) for call in calls]
         if len(calls) > 1:
             return ApprovalView(row, shown, error, items=items_of(calls))
         return ApprovalView(row, shown[0] if shown else None, error)
 
-    async def _whole(self, call: CallRow) -> JsonValue:
+    async def whole(self, call: CallRow) -> JsonValue:
+        """Every argument of a call in full; secrets stay hidden."""
         arguments = await self._parts.ledger.open_payload(call.args_payload)
         entry = self._parts.catalogue.get(call.tool, call.version)
         sensitive = entry.contract.gate.sensitive if entry is not None else ()
