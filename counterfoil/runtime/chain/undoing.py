@@ -157,7 +157,8 @@ class UndoDrive:
         todo = next((effect for effect in effects if effect.state in UNDECIDED), None)
         if todo is None:
             complete = is_complete(effects, unresolved=unresolved)
-            return await self._finish("complete" if complete else "incomplete")
+            done = "complete" if effects else "none"  # what was doubted turned out not to have happened
+            return await self._finish(done if complete else "incomplete")
         if known.run.cancel_requested_at is not None:
             return await self._withdraw(todo)
         return await self._undo(todo, known)
