@@ -275,7 +275,10 @@ budgets = Table(
     Column("kind", String, primary_key=True),  # calls | writes | destructive | cost | output_bytes | elapsed_s | sum
     Column("window_start", BigInteger, primary_key=True),
     Column("used", BigInteger, nullable=False),  # cost and sum in millionths, elapsed_s in microseconds
+    Column("ends_at", BigInteger),  # of its window; null for a run, which has none, and of a window before schema 5
 )
+_WINDOWED = budgets.c.ends_at.is_not(None)
+Index("budgets_ended", budgets.c.ends_at, sqlite_where=_WINDOWED, postgresql_where=_WINDOWED)
 
 events = Table(
     "events",
