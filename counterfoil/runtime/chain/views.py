@@ -183,7 +183,7 @@ def pending_of(found: Snapshot) -> Iterable[JsonObject]:
         yield {
             "approval_id": approval.approval_id,
             "step": row.step if several else name_of(row),
-            "undo": row.call_id in undos,
+            **({"undo": True} if row.call_id in undos else {}),
             "tool": approval.tool,
             "arguments": [json.loads(call.args_shown) for call in items] if several else json.loads(row.args_shown),
             "digest": approval.digest,
