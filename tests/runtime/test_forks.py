@@ -233,7 +233,7 @@ async def test_an_effect_that_named_its_own_run_is_another_one_in_a_fork(app: Ap
 
 async def test_items_that_were_done_are_kept_and_the_others_run(app: App, stage: Stage) -> None:
     each = step("each", args={"ref": "${item}"}, for_each="${input.who}")
-    stage.then("note", lambda call: None, broken, lambda call: None)
+    stage.then("note", lambda _: None, broken, lambda _: None)
     first = await failed(app, each, input={"who": ["x", "y", "z"]}, max_parallel=1)
     view = await fork(app, first["run_id"])
     assert view["status"] == "succeeded", view
@@ -250,7 +250,7 @@ async def test_items_that_were_done_are_kept_and_the_others_run(app: App, stage:
 @pytest.mark.parametrize("who", [["x", "y", "z", "more"], ["x", "other", "z"], ["x", "y"], []])
 async def test_another_list_refuses_a_fork_of_items_that_had_effects(app: App, stage: Stage, who: list[str]) -> None:
     each = step("each", args={"ref": "${item}"}, for_each="${input.who}")
-    stage.then("note", lambda call: None, broken, lambda call: None)
+    stage.then("note", lambda _: None, broken, lambda _: None)
     first = await failed(app, each, input={"who": ["x", "y", "z"]}, max_parallel=1)
     (problem,) = refused(await fork(app, first["run_id"], input={"who": who}))
     assert (problem["step"], problem["field"]) == ("each", "for_each")
