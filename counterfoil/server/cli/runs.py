@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -136,6 +137,12 @@ def resume(invocation: Invocation, run_id: str, wait_s: float | None) -> int:
     """Take a run up and drive it here."""
     _is_run(run_id)
     return run(invocation, RunOptions(run_id=run_id, wait_s=wait_s))
+
+
+def fork(invocation: Invocation, run_id: str, options: RunOptions) -> int:
+    """Go on from a finished run in a new one, and drive that here."""
+    _is_run(run_id)
+    return run(invocation, replace(options, fork_of=run_id))
 
 
 def cancel(invocation: Invocation, run_id: str, reason: str | None) -> int:
