@@ -41,11 +41,11 @@ class RunOptions:
     source: str | None = None
     plan_id: str | None = None
     run_id: str | None = None
-    fork_of: str | None = None
-    from_step: str | None = None
     input: str | None = None
     key: str | None = None
     wait_s: float | None = None
+    fork_of: str | None = None
+    from_step: str | None = None
 
     def check(self) -> None:
         """Refuse what cannot be meant.
