@@ -22,7 +22,7 @@ from .scheduler import Scheduler, nodes_of
 from .states import ENDED, StepState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ...ledger.rows import CallRow
     from ...ledger.run_rows import StepRow
@@ -89,19 +89,29 @@ class Play:
 
     async def play(self) -> None:
         """Until nothing more is known to start."""
-        ready, order = set(self.scheduler.begin().ready), self._order()
+        ready, order = self._set_out(self.scheduler.begin().ready), self._order()
         while ready:
             index = min(ready, key=order.__getitem__)
             ready.discard(index)
-            if self.scheduler.state(index) is not StepState.READY:
+            if self.scheduler.state(index) is StepState.READY:
+                self.scheduler.start(index)
+            elif self.scheduler.state(index) is not StepState.RUNNING:
                 continue  # an end before it has taken it back
-            self.scheduler.start(index)
             step = self.plan.steps[index]
             await self._outputs.load(index)
             played = self.steps[index] = self._step(step)
             if played.state in ENDED:
                 self._outputs.ended(index, played.rows, whole=step.for_each is not None)
-                ready |= set(self.scheduler.finish(index, played.state).ready)
+                ready |= self._set_out(self.scheduler.finish(index, played.state).ready)
+
+    def _set_out(self, ready: Iterable[int]) -> set[int]:
+        """Steps start side by side, before any of them ends; but for those that had not started when the run ended."""
+        found = set(ready)
+        for index in found:
+            note = self.cast.notes.get((self.plan.steps[index].id, WHOLE))
+            if note is None or note.state not in {StepState.NOT_RUN, StepState.CANCELLED}:
+                self.scheduler.start(index)
+        return found
 
     def states(self) -> dict[str, str]:
         """How each step would stand: as recorded, as it follows, or `unknown` where that hangs on what is not known."""
@@ -162,7 +172,8 @@ class Play:
     def _place(self, step: Step, item: int, scope: Scope) -> Played:
         """One call: its arguments as they are now, what policy says of them, and what came of it then."""
         entry = self.cast.catalogue.get(step.tool, step.version)
-        assert entry is not None, "the plan was checked against this catalogue"
+        if entry is None:
+            return Played(None)
         resolved = resolve(step.args, scope, "args")
         try:
             arguments = entry.contract.takes.effective(resolved)

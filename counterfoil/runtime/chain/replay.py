@@ -16,6 +16,7 @@ from ...registry.principal import Principal
 from ...registry.vocabulary import Assurance, ErrorCode, Verdict
 from ..plan.checking import check_plan
 from ..plan.graph import waves
+from ..plan.problems import PlanInvalidError
 from ..plan.stored import to_document
 from .folding import Ending, verdict, waits_for
 from .playing import Cast, Play
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from ...registry.contract import Contract
     from ...registry.problem import Problem
     from ...registry.vocabulary import JsonObject, JsonValue
-    from ..plan.checking import CheckedPlan, PlanRules
+    from ..plan.checking import PlanRules
     from ..plan.model import Plan
+    from ..plan.problems import PlanProblem
     from .outputs import Read
     from .shown import StepShown
 
@@ -71,11 +73,21 @@ class Replay:
     async def play(self, document: JsonValue = None) -> Report:
         """What is different now, with this plan in place of the run's own if one is given.
 
+        The run's own plan is played as it stands where it would be refused now, with what is wrong with it.
+
         Raises:
-            PlanInvalidError: it could not even begin.
+            PlanInvalidError: the given plan cannot run.
         """
         asked = to_document(self._plan) if document is None else document
-        checked = check_plan(asked, self._who, self._rules, self._input)
+        try:
+            checked = check_plan(asked, self._who, self._rules, self._input)
+        except PlanInvalidError as error:
+            if document is not None:
+                raise
+            return await self._played(self._plan, self._input, error.problems)
+        return await self._played(checked.plan, checked.input, ())
+
+    async def _played(self, plan: Plan, given: JsonObject, problems: tuple[PlanProblem, ...]) -> Report:
         found = self._kept.found
         own = {(row.step or "", WHOLE if row.item is None else row.item): row for row in found.calls}
         parts = Cast(
@@ -83,21 +95,19 @@ class Replay:
             self._rules.policy,
             self._who,
             found.run.run_id,
-            checked.input,
+            given,
             taken_over(found.steps, found.reused) | own,
             {(note.step, note.item): note for note in found.steps},
         )
-        play = Play(parts, checked.plan, self._read)
+        play = Play(parts, plan, self._read)
         await play.play()
-        return self._report(checked, play)
-
-    def _report(self, checked: CheckedPlan, play: Play) -> Report:
-        run, states = self._kept.found.run, play.states()
-        then, now = self._then(), _now(checked, play, states)
-        said = {step.id: play.steps[step.index].arguments for step in checked.plan.steps if step.index in play.steps}
+        states = play.states()
+        then, now = self._then(), self._now(play, states)
+        said = {step.id: play.steps[step.index].arguments for step in plan.steps if step.index in play.steps}
         names = [*now, *(name for name in then if name not in now)]
-        lines = [Line(name, then.get(name), now.get(name), said.get(name)) for name in names]
-        return Report(run.run_id, run.status, self._status(checked, states), tuple(lines))
+        lines = tuple(Line(name, then.get(name), now.get(name), said.get(name)) for name in names)
+        status = ErrorCode.PLAN_INVALID.value if problems else self._status(plan, states)
+        return Report(found.run.run_id, found.run.status, status, lines, problems)
 
     def _then(self) -> dict[str, Told]:
         shown = show_steps(self._plan, self._kept.found)
@@ -124,7 +134,16 @@ class Replay:
         said = Verdict.DENY if row.code == ErrorCode.DENIED.value else Verdict.ALLOW
         return Ruling(said.value, row.rule_id, Assurance.NONE.value)
 
-    def _status(self, checked: CheckedPlan, said: dict[str, str]) -> str:
+    def _now(self, play: Play, states: dict[str, str]) -> dict[str, Told]:
+        found: dict[str, Told] = {}
+        for step, wave in zip(play.plan.steps, waves(play.plan.edges), strict=True):
+            played, entry = play.steps.get(step.index), self._rules.catalogue.get(step.tool, step.version)
+            digest = step.schema_digest if entry is None else entry.contract.schema_digest
+            ruling = None if played is None else played.ruling
+            found[step.id] = Told(step.tool, step.version, digest, wave, states[step.id], ruling)
+        return found
+
+    def _status(self, plan: Plan, said: dict[str, str]) -> str:
         """How the run would stand; one that was ended from outside ends so again."""
         if UNKNOWN in said.values():
             return UNKNOWN
@@ -136,15 +155,6 @@ class Replay:
             cancelled=run.status == RunStatus.CANCELLED,
             deadline_passed=run.code == ErrorCode.DEADLINE_EXCEEDED.value,
             over_budget=run.status == RunStatus.BUDGET_EXHAUSTED,
-            continued=frozenset(step.id for step in checked.plan.steps if step.on_failure == "continue"),
+            continued=frozenset(step.id for step in plan.steps if step.on_failure == "continue"),
         )
         return verdict(states, ending, {}).status.value
-
-
-def _now(checked: CheckedPlan, play: Play, states: dict[str, str]) -> dict[str, Told]:
-    found: dict[str, Told] = {}
-    for step, wave in zip(checked.plan.steps, waves(checked.plan.edges), strict=True):
-        played = play.steps.get(step.index)
-        ruling = None if played is None else played.ruling
-        found[step.id] = Told(step.tool, step.version, step.schema_digest, wave, states[step.id], ruling)
-    return found

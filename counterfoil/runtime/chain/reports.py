@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ...registry.policy import Decision
     from ...registry.vocabulary import JsonObject
+    from ..plan.problems import PlanProblem
 
 Same: TypeAlias = Literal["same", "changed", "unknown"]
 UNKNOWN: Final = "unknown"
@@ -97,12 +98,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run then and now. `now` is its status, `unknown` where not everything that would happen was recorded."""
+    """A run then and now.
+
+    `now` is its status, `unknown` where not everything that would happen was recorded, and `plan_invalid` where its
+    plan would be refused, because of these `problems`.
+    """
 
     run_id: str
     then: str
     now: str
     lines: tuple[Line, ...]
+    problems: tuple[PlanProblem, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -116,5 +122,5 @@ class Report:
             "same": self.same,
             "status": {"then": self.then, "now": self.now},
             "steps": [line.wire() for line in self.lines],
-            "errors": [],
+            "errors": [problem.wire() for problem in self.problems],
         }

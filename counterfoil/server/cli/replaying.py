@@ -94,19 +94,18 @@ def _shown(view: View) -> RenderableType:
     told: list[RenderableType] = [Text(f"{visible(str(view['run_id']))}: {_summary(view)}")]
     if parts(view, "errors"):
         told += [Text(f"  {visible(_problem(error))}", style="red") for error in parts(view, "errors")]
-        return Group(*told)
     told.append(Text.assemble("status  ", _change(status.get("then"), status.get("now"))))
     table = Table(box=None, pad_edge=False)
     for heading in ("step", "verdict", "rule", "assurance", "arguments", "wave", "state"):
         table.add_column(heading, overflow="fold")
     for line in lines:
         table.add_row(*_cells(line))
-    return Group(*told, Text(""), table)
+    return Group(*told, *([Text(""), table] if lines else []))
 
 
 def _summary(view: View) -> str:
     if parts(view, "errors"):
-        return "its plan would be refused now"
+        return "its plan would be refused now" + ("; then > now, as far as it is known" if parts(view, "steps") else "")
     different = sum(bool(line.get("differs")) for line in parts(view, "steps"))
     if view["same"]:
         return "nothing would be different"

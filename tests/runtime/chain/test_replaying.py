@@ -6,6 +6,7 @@ import hashlib
 import json
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,7 @@ from counterfoil.ledger.rows import CallRow
 from counterfoil.ledger.witness import Witness, recorded, witness
 from counterfoil.registry.adapter import Adapter
 from counterfoil.registry.catalogue import Catalogue
+from counterfoil.registry.contract import Schemas
 from counterfoil.registry.policy import Policy, Rule
 from counterfoil.registry.vocabulary import Assurance, Effect, Verdict
 from counterfoil.runtime.chain.replay import Handless, Replay, without_hands
@@ -29,7 +31,7 @@ from tests.runtime.hands import Stage
 
 pytestmark = pytest.mark.anyio
 Wire = dict[str, Any]
-ALLOW = {Effect.WRITE: Verdict.ALLOW, Effect.DESTRUCTIVE: Verdict.APPROVE}
+WRITES = {Effect.WRITE: Verdict.ALLOW}
 
 
 def refuse(_: Any) -> Outcome[Any]:
@@ -130,8 +132,8 @@ async def test_a_fork_is_replayed_with_what_it_took_over(runs: Runs, stage: Stag
 
 async def test_a_stricter_rule_is_told_with_its_name_and_what_it_would_ask(runs: Runs, stage: Stage) -> None:
     row, _ = await runs.end(*CHAIN)
-    rule = Rule("ask", Verdict.APPROVE, tool="note", assurance=Assurance.SECOND_PERSON)
-    view = await replayed(runs.app, row.run_id, policy=Policy([rule], ALLOW))
+    rule = Rule(id="ask", verdict=Verdict.APPROVE, tool="note", assurance=Assurance.SECOND_PERSON)
+    view = await replayed(runs.app, row.run_id, policy=Policy([rule], WRITES))
     assert (view["same"], differing(view)) == (False, ["w", "each", "end"])
     told = of(view, "each")["now"]
     assert (told["verdict"], told["rule_id"], told["assurance"]) == ("approve", "ask", "second_person")
@@ -140,12 +142,42 @@ async def test_a_stricter_rule_is_told_with_its_name_and_what_it_would_ask(runs:
 
 
 async def test_a_rule_that_forbids_fails_its_step_and_what_depends_on_it_is_not_run(runs: Runs, stage: Stage) -> None:
-    row, _ = await runs.end(step("a", "note"), step("p", "put"), step("b", "note", args={"ref": "${p.ref}"}))
-    rule = Rule("no", Verdict.DENY, tool="put", when={"/ref": "p"})
-    view = await replayed(runs.app, row.run_id, policy=Policy([rule], ALLOW))
+    steps = (
+        step("a", "note"),
+        step("p", "put", args={"ref": "${a.ref} p"}),
+        step("b", "note", args={"ref": "${p.ref}"}),
+    )
+    row, _ = await runs.end(*steps)
+    rule = Rule(id="no", verdict=Verdict.DENY, tool="put", when={"/ref": {"eq": "a p"}})
+    view = await replayed(runs.app, row.run_id, policy=Policy([rule], WRITES))
     assert now(view) == {"a": "succeeded", "p": "failed", "b": "not_run"}
     assert view["status"] == {"then": "succeeded", "now": "failed"}
     assert (of(view, "p")["now"]["verdict"], of(view, "p")["now"]["rule_id"]) == ("deny", "no")
+
+
+async def test_a_plan_that_policy_would_refuse_as_a_whole_is_played_as_it_stands(runs: Runs, stage: Stage) -> None:
+    row, _ = await runs.end(step("a", "note"), step("b", "note", args={"ref": "${a.ref}"}))
+    rule = Rule(id="no", verdict=Verdict.DENY, tool="note", when={"/ref": {"eq": "a"}})
+    view = await replayed(runs.app, row.run_id, policy=Policy([rule], WRITES))
+    assert ([one["code"] for one in view["errors"]], view["status"]["now"]) == (["denied"], "plan_invalid")
+    assert (now(view), view["same"]) == ({"a": "failed", "b": "not_run"}, False)
+
+
+async def test_a_tool_that_has_changed_or_gone_is_told_and_its_outcome_is_unknown(runs: Runs, stage: Stage) -> None:
+    row, _ = await runs.end(step("a", "note"), step("b", "put", args={"ref": "${a.ref}"}))
+    contracts = [entry.contract for entry in runs.app.catalogue.entries() if entry.contract.name != "put"]
+    view = await replayed(runs.app, row.run_id, catalogue=without_hands(contracts))
+    assert ([one["code"] for one in view["errors"]], now(view)) == (
+        ["unknown_tool"],
+        {"a": "succeeded", "b": "unknown"},
+    )
+    changed = [
+        replace(one, schemas=Schemas({**one.schemas.input, "title": "new"})) if one.name == "note" else one
+        for one in (entry.contract for entry in runs.app.catalogue.entries())
+    ]
+    view = await replayed(runs.app, row.run_id, catalogue=without_hands(changed))
+    assert (view["errors"], now(view)) == ([], {"a": "unknown", "b": "unknown"})
+    assert of(view, "a")["then"]["schema_digest"] != of(view, "a")["now"]["schema_digest"]
 
 
 async def test_what_was_never_recorded_is_unknown_and_so_is_what_depends_on_it(runs: Runs, stage: Stage) -> None:
@@ -219,7 +251,7 @@ async def test_a_replay_uses_no_adapter_opens_no_socket_and_changes_no_byte(
     app = runs.app
     hands = Watched().registered(app)
     bare = without_hands(entry.contract for entry in hands.entries())
-    await app.ledger.record(lambda: iter(()))  # type: ignore[arg-type, return-value]  # whatever came before is written
+    await runs.row(row.run_id)  # whatever came before is written
     calls, before = list(stage.calls), contents(app)
 
     def forbidden(*_: Any, **__: Any) -> Any:
@@ -227,9 +259,9 @@ async def test_a_replay_uses_no_adapter_opens_no_socket_and_changes_no_byte(
 
     monkeypatch.setattr(socket, "socket", forbidden)
     monkeypatch.setattr(socket, "create_connection", forbidden)
-    rule = Rule("no", Verdict.DENY, tool="put")
+    rule = Rule(id="no", verdict=Verdict.DENY, tool="put")
     assert (await replayed(app, row.run_id, catalogue=bare))["same"]
-    await replayed(app, row.run_id, catalogue=bare, policy=Policy([rule], ALLOW))
+    await replayed(app, row.run_id, catalogue=bare, policy=Policy([rule], WRITES))
     assert (stage.calls, contents(app)) == (calls, before)
 
 
