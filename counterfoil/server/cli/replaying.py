@@ -21,6 +21,7 @@ from .documents import read_document
 from .doors import configuration, with_tools
 from .exits import CommandError, Exit
 from .invocation import Invocation
+from .runs import is_run
 from .screen import Screen
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _COLUMNS: Final = ("verdict", "rule_id", "assurance", "wave", "state")
 
 def replay(invocation: Invocation, run_id: str, plan: str | None, rules: Path | None) -> int:
     """Play a run through; no where anything would be different."""
+    is_run(run_id)
     config = configuration(invocation)
     document = None if plan is None else read_document(plan)
 
