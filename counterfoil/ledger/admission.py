@@ -74,8 +74,16 @@ class Held:
 
     kind: str
     name: str
+    by: str
     reason: str
     at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrantLapsed:
+    """What it was asked under is good no more, since then, until its subject renews it."""
+
+    since: int
 
 
 @dataclass(frozen=True, slots=True)

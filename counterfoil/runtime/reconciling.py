@@ -16,7 +16,8 @@ from ..ledger.admission import owner_lives
 from ..ledger.dispatching import undisturbed
 from ..ledger.errors import KeyMissingError, NoSuchPayloadError
 from ..ledger.evidence import DOUBTED, is_known
-from ..ledger.proposals import repropose
+from ..ledger.hindering import hindrance
+from ..ledger.proposals import Hindered, repropose
 from ..ledger.queries import ATTEMPTS
 from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
 from ..ledger.redact import hide_values, redact_text
@@ -28,6 +29,7 @@ from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
 from .clock import rfc3339
+from .hindered import hindered
 from .proposing import principal_of
 from .recovery import Advice, Situation, Step, advise, settles_at
 from .refusal import refuse
@@ -151,6 +153,8 @@ class Reconciler:
         if word.resolution == "still_unknown":
             return await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
         if word.resolution == "not_happened" and word.then == "retry" and row.cancel_requested_at is None:
+            if row.approval_id is not None and (found := await parts.ledger.record(lambda: hindrance(row, at))):
+                raise hindered(found, row)  # before anything of the word is recorded: it can be said again then
             noted = await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
             noted = await self._rule_out(noted) if noted is not None else None
             why = "a person says that it did not happen"
@@ -257,6 +261,9 @@ class Reconciler:
         """Queue it, or propose it anew where its approval does not cover another sending.
 
         What somebody asked to stop is sent again only on a person's word.
+
+        Raises:
+            RefusedError: a decision is needed, and it is not the only thing that is missing.
         """
         parts, at = self._parts, self._parts.clock.now()
         if row.cancel_requested_at is not None and not fresh:
@@ -265,6 +272,8 @@ class Reconciler:
             approval = await self._propose(row, contract, {"why": why, "fresh": fresh})
             if approval is not None:
                 done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
+                if isinstance(done, Hindered):
+                    raise hindered(done.by, row)
                 return done.row if done is not None else None
         owner_id = parts.ledger.owner_id
         return await parts.ledger.record(lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}))
@@ -306,6 +315,7 @@ class Reconciler:
         finally:
             if not lock.locked():
                 self._busy.pop(call_id, None)
+            self._parts.passing.stir()  # what nobody knew may be known now, and no longer in anybody's way
 
 
 def did_not_happen(by: str, message: str, at: int) -> Settlement:

@@ -15,7 +15,7 @@ from ...registry.vocabulary import ErrorCode, RecoveryClass
 from ..clock import rfc3339
 from ..plan.spending import limits_of
 from ..views import WAIT_S, ErrorView, Next, how_to_decide
-from .compensations import compensations_of
+from .compensations import compensation_of, compensations_of
 from .effects import UndoState, undo_state
 from .folding import has_effect
 from .states import RunStatus
@@ -127,7 +127,7 @@ def body_of(
         **given,
         "pending": [*pending_of(found)],
         "unresolved": [*unresolved_of(found, told.recovery)],
-        "compensation": run.compensation,
+        "compensation": compensation_of(plan, found),
         "compensations": [*compensations_of(plan, found)],
         "budget": budget_of(plan, found, told.ceiling),
         "version": run.version,
