@@ -100,7 +100,7 @@ class Play:
             step = self.plan.steps[index]
             await self._outputs.load(index)
             played = self.steps[index] = self._step(step)
-            if played.state in ENDED:
+            if played.state is not None and played.state in ENDED:
                 self._outputs.ended(index, played.rows, whole=step.for_each is not None)
                 ready |= self._set_out(self.scheduler.finish(index, played.state).ready)
 
@@ -156,11 +156,10 @@ class Play:
         then = self.cast.notes.get((step.id, WHOLE))
         counted = then is None or then.items is None or then.items == len(values)
         state = fold_items(states) if len(states) == len(items) and counted else None
-        said = {item.arguments for item in items}
-        arguments: Same | None = next((word for word in ("changed", "unknown", "same") if word in said), None)
+        arguments = _worst(items) if counted else "changed"
         rows = [row for item in items for row in item.rows or ()]
         whole = rows if state is StepState.SUCCEEDED and len(rows) == len(items) else None
-        return Played(state, strictest(item.ruling for item in items), arguments if counted else "changed", whole)
+        return Played(state, strictest(item.ruling for item in items), arguments, whole)
 
     def _item(self, step: Step, number: int, value: JsonValue) -> Played:
         scope = self._outputs.scope(self.cast.input, self.cast.run_id, value)
@@ -209,6 +208,16 @@ class Play:
                 found.add(other)
                 waiting += self.plan.edges[other]
         return frozenset(self.plan.steps[other].id for other in found)
+
+
+def _worst(items: list[Played]) -> Same | None:
+    """What is to be said of the arguments of several items."""
+    said = {item.arguments for item in items}
+    if "changed" in said:
+        return "changed"
+    if UNKNOWN in said:
+        return UNKNOWN
+    return "same" if "same" in said else None
 
 
 def _came_to(row: CallRow, verdict: Verdict) -> StepState | None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..plan.model import Plan
     from ..plan.problems import PlanProblem
     from .outputs import Read
+    from .reports import Same
     from .shown import StepShown
 
 
@@ -103,7 +104,9 @@ class Replay:
         await play.play()
         states = play.states()
         then, now = self._then(), self._now(play, states)
-        said = {step.id: play.steps[step.index].arguments for step in plan.steps if step.index in play.steps}
+        said: dict[str, Same | None] = {
+            step.id: play.steps[step.index].arguments for step in plan.steps if step.index in play.steps
+        }
         names = [*now, *(name for name in then if name not in now)]
         lines = tuple(Line(name, then.get(name), now.get(name), said.get(name)) for name in names)
         status = ErrorCode.PLAN_INVALID.value if problems else self._status(plan, states)

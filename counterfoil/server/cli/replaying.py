@@ -102,7 +102,7 @@ def _shown(view: View) -> RenderableType:
         table.add_column(heading, overflow="fold")
     for line in lines:
         table.add_row(*_cells(line))
-    return Group(*told, *([Text(""), table] if lines else []))
+    return Group(*told, Text(""), table) if lines else Group(*told)
 
 
 def _summary(view: View) -> str:
