@@ -100,6 +100,30 @@ async def test_an_undo_that_was_done_in_part_stands_in_the_way(runs: Runs, stage
     assert any("undone a part" in problem["message"] for problem in view["errors"])
 
 
+async def test_what_is_undone_while_a_fork_is_made_is_not_taken_over(runs: Runs, stage: Stage) -> None:
+    stage.then("unship", refuse)
+    stage.then("peek", refuse)
+    row, _ = await runs.end(step("a", "ship"), step("bad", "peek", depends_on=["a"]), **UNDO)
+    assert row.compensation == "incomplete"
+    ledger, record = runs.app.ledger, runs.app.ledger.record
+    forks: list[str] = []
+
+    async def late(make: Any) -> Any:
+        if "create_run" in make.__code__.co_names and not forks:
+            forks.append("the first look is over")
+            await runs.woken(row.run_id)
+            await runs.app.runtime.reconcile(runs.app.local, run_id=row.run_id, wait_s=5)
+            await runs.idle()
+        return await record(make)
+
+    ledger.record = late  # type: ignore[method-assign]  # as if another process did it just now
+    view = await fork(runs.app, row.run_id)
+    assert forks
+    assert (await runs.row(row.run_id)).compensation == "complete"
+    assert (view["status"], Counter(acted(stage))) == ("succeeded", {("ship", "a"): 2, ("unship", "a"): 1})
+    runs.sound()
+
+
 PLAN = (
     step("find", "look"),
     step("each", "keyed", for_each=["x", "y"], args={"ref": "${item}"}, depends_on=["find"]),
