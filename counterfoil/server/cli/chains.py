@@ -36,7 +36,7 @@ _AFTER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What `run` was asked for: one of a document, a kept plan and a run that is there."""
+    """What `run` was asked for: one of a document, a kept plan, a run that is there, and one that is forked."""
 
     source: str | None = None
     plan_id: str | None = None
@@ -44,6 +44,8 @@ class RunOptions:
     input: str | None = None
     key: str | None = None
     wait_s: float | None = None
+    fork_of: str | None = None
+    from_step: str | None = None
 
     def check(self) -> None:
         """Refuse what cannot be meant.
@@ -51,7 +53,7 @@ class RunOptions:
         Raises:
             CommandError: none or several of the three, or an option that does not belong to the one.
         """
-        given = [name for name in ("source", "plan_id", "run_id") if getattr(self, name) is not None]
+        given = [name for name in ("source", "plan_id", "run_id", "fork_of") if getattr(self, name) is not None]
         if len(given) != 1:
             raise usage("expected one of FILE (or - for stdin), --plan-id ID and --run-id ID; see --help")
         if self.run_id is not None and (self.input is not None or self.key is not None):
@@ -100,6 +102,8 @@ class _Wish:
             plan_id=self.options.plan_id,
             plan=self.plan,
             run_id=self.options.run_id,
+            fork_of=self.options.fork_of,
+            from_step=self.options.from_step,
             input=self.input,
             request_key=self.options.key,
             wait_s=0,

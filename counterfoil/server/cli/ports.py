@@ -157,6 +157,10 @@ class Catalogue(Protocol):
         """What unpinned calls take, by name."""
         ...
 
+    def entries(self) -> Sequence[Entry]:
+        """Every version of every tool."""
+        ...
+
 
 class Hit(Protocol):
     """One tool that fits a search."""
