@@ -20,6 +20,7 @@ from ..ledger.store import Ledger, LedgerSettings
 from ..registry.catalogue import Catalogue
 from ..registry.limits import Breaker
 from ..registry.policy import Policy
+from ..registry.policy_check import Finding
 from ..registry.policy_rules import PolicyError, Rule
 from ..registry.principal import Principal
 from ..registry.request import CallRequest, RunRequest
@@ -41,6 +42,7 @@ from .modules import register_modules
 from .quiet import keep_quiet
 from .secrets import SecretError, resolve
 from .shelf import Shelf
+from .stored_plans import findings, read_plans
 
 OPEN_WAIT_S: Final = 30.0
 """How long a start waits for another process to let go of the ledger."""
@@ -64,6 +66,10 @@ class Tools:
     def policy(self) -> Policy:
         """The rules of now."""
         return self.shelf.policy
+
+    def plan_findings(self) -> list[Finding]:
+        """Stored plans that are right and that the local principal could not run."""
+        return findings(self.config, self.catalogue, self.policy, self.local)
 
 
 @dataclass(slots=True)
@@ -107,13 +113,14 @@ class App(Tools):
         self,
         plan: str | JsonObject | None = None,
         *,
+        name: str | None = None,
         run_id: str | None = None,
         input: JsonObject | None = None,  # noqa: A002 (as the wire has it)
         request_key: str | None = None,
         principal: Principal | None = None,
         wait_s: float | None = None,
     ) -> RunView:
-        """Run a plan from Python, by its `plan_id` or as it is, or take up `run_id`.
+        """Run a plan from Python: by its `plan_id`, as it is, or a stored one by its `name`; or take up `run_id`.
 
         Without `wait_s` the answer comes when it is finished, or nothing about it moves by itself.
         """
@@ -122,6 +129,7 @@ class App(Tools):
                 principal=principal or self.local,
                 plan_id=plan if isinstance(plan, str) else None,
                 plan=None if isinstance(plan, str) else plan,
+                name=name,
                 run_id=run_id,
                 input=input,
                 request_key=request_key,
@@ -151,7 +159,7 @@ def _register(config: Configuration, catalogue: Catalogue, clock: Clock) -> Outb
     The client has the runtime's time, or it would judge that one's deadlines by another clock.
 
     Raises:
-        ConfigError: with everything that is wrong, in modules, described tools and between them.
+        ConfigError: with everything that is wrong, in modules, described tools, between them, and in stored plans.
     """
     hosts, problems = usable_hosts(config)
     outbound = Outbound(
@@ -161,8 +169,10 @@ def _register(config: Configuration, catalogue: Catalogue, clock: Clock) -> Outb
     problems += register_http_tools(config, catalogue, outbound)
     problems += unfitting(config, catalogue)
     problems += [config.problem(("python", "modules"), text) for text in catalogue.check(config.tools)]
-    if problems:
-        raise ConfigError(config.path, sorted(problems, key=lambda problem: problem.line or 0))
+    plans, wrong = read_plans(config, catalogue) if not problems else ([], [])
+    if problems or wrong:
+        raise ConfigError(config.path, sorted([*problems, *wrong], key=lambda problem: problem.line or 0))
+    catalogue.take_plans(plans)
     return outbound
 
 

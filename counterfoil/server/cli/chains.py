@@ -16,7 +16,7 @@ from ...registry.request import KEY_MAX, RunRequest
 from . import following
 from .answer import View, exit_of_plan, exit_of_run, is_still
 from .arguments import parse_json
-from .documents import needs_of, read_document
+from .documents import needs_of, read_document, stored_name
 from .doors import now, with_app
 from .driving import Following, begin, follow
 from .exits import Exit, usage
@@ -36,7 +36,7 @@ _AFTER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What `run` was asked for: one of a document, a kept plan and a run that is there."""
+    """What `run` was asked for: one of a document or stored plan, a kept plan and a run that is there."""
 
     source: str | None = None
     plan_id: str | None = None
@@ -53,7 +53,9 @@ class RunOptions:
         """
         given = [name for name in ("source", "plan_id", "run_id") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise usage("expected one of FILE (or - for stdin), --plan-id ID and --run-id ID; see --help")
+            raise usage(
+                "expected one of FILE (or - for stdin), NAME of a stored plan, --plan-id ID and --run-id ID; see --help"
+            )
         if self.run_id is not None and (self.input is not None or self.key is not None):
             raise usage("--input and --key belong to a plan; a run that is there has its own")
         if self.key is not None and not 0 < len(self.key) <= KEY_MAX:
@@ -76,9 +78,10 @@ def plan(invocation: Invocation, source: str) -> int:
 def run(invocation: Invocation, options: RunOptions) -> int:
     """Run a plan, or take up a run, and drive it here."""
     options.check()
-    document = None if options.source is None else read_document(options.source)
+    name = None if options.source is None else stored_name(options.source)
+    document = read_document(options.source) if options.source is not None and name is None else None
     given = None if options.input is None else parse_json(options.input.encode("utf-8", "surrogateescape"), "--input")
-    return _drive(invocation, _Wish(options, document, given), options.wait_s)
+    return _drive(invocation, _Wish(options, document, name, given), options.wait_s)
 
 
 @dataclass(slots=True)
@@ -87,6 +90,7 @@ class _Wish:
 
     options: RunOptions
     plan: JsonValue = None
+    name: str | None = None
     input: JsonValue = None
     run_id: str | None = field(default=None, init=False)
 
@@ -99,6 +103,7 @@ class _Wish:
             principal=app.local,
             plan_id=self.options.plan_id,
             plan=self.plan,
+            name=self.name,
             run_id=self.options.run_id,
             input=self.input,
             request_key=self.options.key,

@@ -178,7 +178,8 @@ def plan(
 def run_plan(
     context: typer.Context,
     source: Annotated[
-        str | None, typer.Argument(metavar="FILE|-", help="A plan in JSON: a file, - for stdin, or the JSON.")
+        str | None,
+        typer.Argument(metavar="FILE|-|NAME", help="A plan in JSON: a file, - for stdin, the JSON; or a stored plan."),
     ] = None,
     *,
     plan_id: Annotated[str | None, typer.Option(metavar="ID", help="A plan that `plan` has kept.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from .arguments import parse_json
 from .exits import usage
 
 STDIN: Final = "-"
+_NAME: Final = re.compile(r"[a-z0-9_]{1,64}")
 LARGEST: Final = 16 * 1024 * 1024
 """More bytes than any plan may have; what is longer is not read."""
 
@@ -28,6 +30,11 @@ def read_document(source: str) -> JsonValue:
     if source.lstrip().startswith("{"):
         return parse_json(source.encode("utf-8", "surrogateescape"), "the plan")
     return parse_json(_read(Path(source)), source)
+
+
+def stored_name(source: str) -> str | None:
+    """The name of a stored plan; None for a document. What has such a name and is a file is that file."""
+    return source if _NAME.fullmatch(source) and not Path(source).is_file() else None
 
 
 def _read(path: Path) -> bytes:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from ...canonical import JsonObject, JsonValue
 from ...registry.contract import Contract
+from ...registry.named_plans import NamedPlan, Offer
 from ...registry.principal import Principal
 from ...registry.request import CallRequest, RunRequest
 from ...runtime.deciding import Decider
 
 if TYPE_CHECKING:
     from ...registry.policy import Policy
+    from ...registry.policy_check import Finding
     from ..config import Configuration
 
 DecisionWord = Literal["approve", "reject"]
@@ -157,12 +159,24 @@ class Catalogue(Protocol):
         """What unpinned calls take, by name."""
         ...
 
+    def plan(self, name: str) -> NamedPlan | None:
+        """The stored plan of this name."""
+        ...
+
+    def plans(self) -> Sequence[NamedPlan]:
+        """All stored plans, by name."""
+        ...
+
+    def offer(self, plan: NamedPlan, principal: Principal, policy: Policy) -> Offer:
+        """What a principal is told of a stored plan."""
+        ...
+
 
 class Hit(Protocol):
-    """One tool that fits a search."""
+    """One tool or stored plan that fits a search."""
 
     @property
-    def contract(self) -> Contract: ...  # noqa: D102 (as the shelf has it, like the rest)
+    def contract(self) -> Contract | Offer: ...  # noqa: D102 (as the shelf has it, like the rest)
     @property
     def score(self) -> float: ...  # noqa: D102
     @property
@@ -203,6 +217,10 @@ class Tools(Protocol):
     def shelf(self) -> Shelf: ...  # noqa: D102
     @property
     def local(self) -> Principal: ...  # noqa: D102
+
+    def plan_findings(self) -> Sequence[Finding]:
+        """Stored plans that this principal could not run."""
+        ...
 
 
 class App(Tools, Protocol):
