@@ -201,6 +201,22 @@ allow_hosts = ["127.0.0.1:9"]
         assert not [hit for hit in found.hits if "north" in hit.contract.name]
 
 
+async def test_each_run_pins_the_tools_of_its_own_start(tmp_path: Path) -> None:
+    async with opened(tmp_path) as here:
+        first = await here.seat.ask("run", name="late_delivery", wait_s=20)
+        catalogue = here.parts.catalogue
+        entry = catalogue.get("chain_sum")
+        assert entry is not None
+        changed = replace(entry.contract, gate=replace(entry.contract.gate, resources=("sum:{first}",)))
+        catalogue.remove("chain_sum")
+        found = catalogue.search("late delivery", here.app.local, here.app.policy).hits
+        assert "late_delivery" not in dict(found), "one of its tools is gone"
+        catalogue.register(changed, entry.adapter)
+        again = await here.seat.ask("run", name="late_delivery", wait_s=20)
+        assert again["status"] == "succeeded", "no pin of the start is kept"
+        assert again["run_id"] != first["run_id"], "it is another plan now"
+
+
 def test_what_is_wrong_with_it_is_told_with_file_table_and_key(tmp_path: Path) -> None:
     wrong = PLAN | {"steps": [ORDER | {"tool": "chain_ordre"}, SUM | {"args": {"first": "${input.order_id}"}}]}
     found = problems(tmp_path, wrong)

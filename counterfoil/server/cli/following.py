@@ -18,8 +18,8 @@ _LISTED: Final = 5
 """How many proposals or calls have a command each; the run's page lists more of them."""
 _BY_RUN: Final = "Take it up with run."
 _THE_LAST: Final = "Find out what became of it, with the commands below; nothing further starts."
-_RUN_SEARCHED: Final = "tool_search finds stored plans beside tools."
-_TEXTS: Final = {
+_SEARCHED: Final = "tool_search finds stored plans beside tools."
+_RUN_TEXTS: Final = {
     "confirm": "A person decides in a terminal, with the commands below; then a running server, or resume, goes on.",
     "reconcile": "Find out what became of it, with the commands below; then the run goes on.",
     "running": "It goes on by itself; watch it with the command below.",
