@@ -290,9 +290,16 @@ def _touch_in_run(row: CallRow, event: EventType, at: int, data: JsonObject, cha
         raise StaleRowError(f"{row.call_id} is no longer at revision {row.revision}")
     yield from extend(stands, head, entry)
     owner_id = changes.get("owner_id", row.owner_id)
-    if stands.finished_at is None and (event not in _BY_ITS_DRIVER or stands.owner_id != owner_id):
+    tells = event not in _BY_ITS_DRIVER or stands.owner_id != owner_id
+    moved = changes.get("state") in {"settled", "queued"}
+    if tells and (stands.finished_at is None or (moved and _is_recounted(stands))):
         yield from post(row.run_id, at)
     return row._replace(**written)
+
+
+def _is_recounted(run: Standing) -> bool:
+    """True for a run that ended with something of it not undone: what becomes known later may change that."""
+    return run.verdict is not None and run.compensation == "incomplete"
 
 
 def _written(row: CallRow, head: Head, at: int, changes: dict[str, Any]) -> dict[str, Any]:

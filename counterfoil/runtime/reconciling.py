@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..ledger.admission import owner_lives
 from ..ledger.dispatching import undisturbed
 from ..ledger.errors import KeyMissingError, NoSuchPayloadError
-from ..ledger.evidence import is_known
+from ..ledger.evidence import DOUBTED, is_known
 from ..ledger.proposals import repropose
 from ..ledger.queries import ATTEMPTS
 from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
@@ -68,10 +68,11 @@ class Reconciler:
         self._propose = propose
         self._busy: dict[str, asyncio.Lock] = {}
 
-    async def follow(self, row: CallRow, *, repeatable_here: bool = False) -> CallRow:
+    async def follow(self, row: CallRow, *, repeatable_here: bool = False, compensating: bool = False) -> CallRow:
         """Follow the order once. The row that it leads to; unchanged where only a person can tell.
 
-        A read that is not repeated here is settled as interrupted.
+        A read that is not repeated here is settled as interrupted. While its run is `compensating`, what is known not
+        to have happened is not sent again.
         """
         if row.is_read and not repeatable_here:
             return await self._interrupted(row)
@@ -94,6 +95,7 @@ class Reconciler:
                 hard_deadline_at=attempt.hard_deadline_at if attempt else None,
                 repeatable_here=repeatable_here,
                 undisturbed=await self._parts.ledger.record(lambda: undisturbed(row)),
+                compensating=compensating,
             )
             advice = advise(case)
             if advice.step is Step.ASK:
@@ -160,15 +162,7 @@ class Reconciler:
         self, row: CallRow, contract: Contract | None, word: Word, secrets: tuple[str, ...], at: int
     ) -> Settlement:
         if word.resolution == "not_happened":
-            return Settlement(
-                outcome="permanent_failure",
-                sent="unknown",
-                at=at,
-                by="person",
-                code=ErrorCode.TOOL_FAILED.value,
-                message="A person established that it did not happen.",
-                details={"effect": "none"},
-            )
+            return did_not_happen("person", "A person established that it did not happen.", at)
         reference = hide_values(word.external_reference, secrets)
         evidence = {"external_reference": reference} if reference else {}
         outcome: Outcome[JsonValue] = Outcome.success(word.output, evidence)
@@ -179,7 +173,8 @@ class Reconciler:
     async def _not_yet(self, row: CallRow, contract: Contract | None) -> None:
         """`not_happened` cannot be said while an attempt may still act."""
         for attempt in await self._parts.ledger.reads.fetch(ATTEMPTS, call_id=row.call_id):
-            if is_known(attempt, is_read=row.is_read) is not False:
+            answered = attempt.outcome == DOUBTED and attempt.handler_ended_at is not None  # it acts no more
+            if not answered and is_known(attempt, is_read=row.is_read) is not False:
                 await self._may_not_act(row, contract, attempt)
 
     async def _may_not_act(self, row: CallRow, contract: Contract | None, attempt: AttemptRow) -> None:
@@ -220,6 +215,7 @@ class Reconciler:
             hard_deadline_at=case.hard_deadline_at,
             answer=answer,
             asked=True,
+            compensating=case.compensating,
         )
         return noted, asked, said
 
@@ -243,6 +239,9 @@ class Reconciler:
             settlement = self._settlement(row, contract, outcome, secrets, at, "probe")
             done = await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement))
             return done or row
+        if advice.step is Step.SETTLE_ABSENT:
+            absent = did_not_happen("probe", "The far side does not have it, and it can no longer appear.", at)
+            return await parts.ledger.record(lambda: resolve(row.call_id, row.revision, absent)) or row
         if advice.step is Step.RESEND and row.cancel_requested_at is None:
             ruled_out = await self._rule_out(row) if advice.ruled_out else row
             return (await self._send_again(ruled_out, contract, advice.why) if ruled_out else None) or row
@@ -307,3 +306,9 @@ class Reconciler:
         finally:
             if not lock.locked():
                 self._busy.pop(call_id, None)
+
+
+def did_not_happen(by: str, message: str, at: int) -> Settlement:
+    """An attempt of which nobody knew is established to have had no effect."""
+    code = ErrorCode.TOOL_FAILED.value
+    return Settlement("permanent_failure", "unknown", at, by, code, message, details={"effect": "none"})
