@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..canonical import JsonObject, JsonValue
 from ..ledger.errors import LedgerLockedError
@@ -26,12 +26,14 @@ from ..registry.principal import Principal
 from ..registry.request import CallRequest, RunRequest
 from ..registry.vocabulary import Effect
 from ..runtime.capacity import Capacity
+from ..runtime.chain.plans import Plans
 from ..runtime.chain.views import PlanView, RunView
 from ..runtime.clock import MICROSECOND, Clock, RandomIds, SystemClock
 from ..runtime.parts import Parts
+from ..runtime.plan.stored import to_document
 from ..runtime.runtime import Runtime
 from ..runtime.settings import Pool, Settings
-from ..runtime.views import CallView
+from ..runtime.views import CallView, PlainView
 from ..tools.http.outbound import Outbound
 from .config import ConfigError, Configuration, load
 from .config.errors import KeyPath
@@ -43,6 +45,9 @@ from .quiet import keep_quiet
 from .secrets import SecretError, resolve
 from .shelf import Shelf
 from .stored_plans import findings, read_plans
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 OPEN_WAIT_S: Final = 30.0
 """How long a start waits for another process to let go of the ledger."""
@@ -137,6 +142,25 @@ class App(Tools):
                 wait_given=wait_s is not None,
             )
         )
+
+    async def graph(
+        self, run_id: str, *, principal: Principal | None = None
+    ) -> tuple[CallView | RunView | PlainView, Graph | None]:
+        """A run as `status` shows it, and its picture as it stands now; a refused request has none."""
+        from .graph import Facts, graph_of  # noqa: PLC0415 (a server starts without)
+
+        who = principal or self.local
+        view = await self.runtime.status(who, run_id=run_id)
+        stored = None if view.is_error else await Plans(self.ledger).find(str(view.wire()["plan_id"]))
+        if stored is None:
+            return view, None
+        facts: dict[str, Facts] = {}
+        for step in stored.plan.steps:
+            entry = self.catalogue.get(step.tool, step.version)
+            known = None if entry is None else entry.contract
+            approval = None if known is None else self.policy.standing(known, who).value
+            facts[step.id] = Facts(None if known is None else known.gate.effect.value, approval, step.version)
+        return view, graph_of(to_document(stored.plan), facts, view.wire())
 
 
 def read_tools(config_path: Path | str, clock: Clock | None = None) -> Tools:

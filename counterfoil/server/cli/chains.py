@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from rich.text import Text
@@ -20,6 +21,7 @@ from .documents import needs_of, read_document, stored_name
 from .doors import now, with_app
 from .driving import Following, begin, follow
 from .exits import Exit, usage
+from .graphs import Drawing, Format, draw_plan
 from .invocation import Invocation
 from .plan_picture import commands, picture
 from .ports import App
@@ -62,8 +64,13 @@ class RunOptions:
             raise usage(f"--key has {len(self.key)} characters; expected 1 to {KEY_MAX}")
 
 
-def plan(invocation: Invocation, source: str) -> int:
-    """Check a plan, keep it, and show what it would do."""
+def plan(invocation: Invocation, source: str, form: Format | None = None, output: Path | None = None) -> int:
+    """Check a plan, keep it, and show what it would do, or draw it."""
+    if output is not None and form is None:
+        raise usage("--output belongs to --graph mermaid or --graph svg")
+    drawing = None if form is None else Drawing(form, output)
+    if drawing is not None:
+        drawing.check()
     document = read_document(source)
 
     async def use(app: App) -> View:
@@ -71,6 +78,8 @@ def plan(invocation: Invocation, source: str) -> int:
 
     view = with_app(invocation, use)
     valid = exit_of_plan(view) is Exit.DONE
+    if drawing is not None and valid:
+        return draw_plan(invocation, view, document, drawing)
     Screen.of(invocation).answer(view, picture(view, document, needs_of(document) if valid else {}), commands(view))
     return exit_of_plan(view)
 

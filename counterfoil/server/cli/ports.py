@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...registry.policy import Policy
     from ...registry.policy_check import Finding
     from ..config import Configuration
+    from ..graph import Graph
 
 DecisionWord = Literal["approve", "reject"]
 
@@ -228,3 +229,7 @@ class App(Tools, Protocol):
 
     @property
     def runtime(self) -> Runtime: ...  # noqa: D102 (its type says it)
+
+    async def graph(self, run_id: str) -> tuple[View, Graph | None]:
+        """A run of the local principal and its picture, which a refusal has not."""
+        ...
