@@ -207,17 +207,20 @@ def _add(sums: list[int], place: int) -> None:
 
 
 def _place(layout: Layout, least: float) -> None:
-    """Each row around the middle of what it hangs on, as far as its order lets it."""
+    """Each row near the middle of what it hangs on, and none beyond the widest one: a long chain does not drift."""
     above: list[list[int]] = [[] for _ in layout.spots]
     for segment in layout.segments:
         above[segment.below].append(segment.above)
     spots = layout.spots
-    for row in layout.rows:
+    packed = [_packed([spots[spot].width for spot in row]) for row in layout.rows]
+    widest = max((width for _, width in packed), default=0.0)
+    for row, (middles, width) in zip(layout.rows, packed, strict=True):
         wanted = [_mean([spots[one].x for one in above[spot]], 0.0) for spot in row]
-        lefts = _packed([spots[spot].width for spot in row])
-        shift = _mean([want - left for want, left in zip(wanted, lefts, strict=True)], 0.0)
-        for place, left in zip(row, lefts, strict=True):
-            spots[place].x = left + shift
+        shift = _mean([want - middle for want, middle in zip(wanted, middles, strict=True)], 0.0)
+        free = (widest - width) / 2
+        shift = min(max(shift, -free), free)
+        for place, middle in zip(row, middles, strict=True):
+            spots[place].x = middle + shift
     first = min((spot.x - spot.width / 2 for spot in spots), default=0.0)
     last = max((spot.x + spot.width / 2 for spot in spots), default=0.0)
     layout.width = max(least, last - first + 2 * GAP)
@@ -226,14 +229,14 @@ def _place(layout: Layout, least: float) -> None:
         spot.x = round(spot.x - first + margin, 1)
 
 
-def _packed(widths: Sequence[float]) -> list[float]:
-    """Middles side by side."""
+def _packed(widths: Sequence[float]) -> tuple[list[float], float]:
+    """Middles side by side around nought, and how wide they are together."""
     found: list[float] = []
     right = 0.0
     for width in widths:
         found.append(right + width / 2)
         right += width + (GAP if width > LANE else GAP / 3)
-    return found
+    return [middle - right / 2 for middle in found], right
 
 
 def _mean(values: Iterable[float], otherwise: float) -> float:

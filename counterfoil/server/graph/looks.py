@@ -68,7 +68,7 @@ def lines_of(node: Node) -> list[str]:
         lines.append(", ".join(needs))
     if node.state is not None:
         tries = f", {node.attempts} attempts" if node.attempts > 1 and not node.items else ""
-        lines.append(f"{look_of(node).sign} {said(node.state).replace('_', ' ')}{tries}")
+        lines.append(f"{look_of(node).sign} {_words(node.state)}{tries}")
     marks = ["when"] if node.conditional else []
     marks += ["for each"] if node.repeats and not node.items else []
     marks += ["after any end"] if node.any_end else []
@@ -76,7 +76,7 @@ def lines_of(node: Node) -> list[str]:
     if marks:
         lines.append(", ".join(marks))
     if node.items:
-        counts = ", ".join(f"{count} {said(state).replace('_', ' ')}" for state, count in node.items.items())
+        counts = ", ".join(f"{count} {_words(state)}" for state, count in node.items.items())
         lines.append(f"{sum(node.items.values())} items: {counts}")
     if node.waits:
         lines.append(f"awaits {said(node.waits)}")
@@ -90,7 +90,7 @@ def undo_line(undos: tuple[Undone, ...]) -> str | None:
     if not undos:
         return None
     states = dict.fromkeys(undo.state for undo in undos)
-    counts = [(sum(undo.state == state for undo in undos), said(state).replace("_", " ")) for state in states]
+    counts = [(sum(undo.state == state for undo in undos), _words(state)) for state in states]
     told = counts[0][1] if len(undos) == 1 else ", ".join(f"{count} {state}" for count, state in counts)
     tools = ", ".join(dict.fromkeys(said(undo.tool) for undo in undos if undo.tool))
     return f"↶ undo{f' by {tools}' if tools else ''}: {told}"
@@ -98,18 +98,23 @@ def undo_line(undos: tuple[Undone, ...]) -> str | None:
 
 def sentence(graph: Graph) -> str:
     """The picture in words, for whoever does not see it."""
-    steps = sum(node.stands_for for node in graph.nodes)
-    told = [
-        f"{steps} {'step' if steps == 1 else 'steps'} in {1 + max((n.wave for n in graph.nodes), default=-1)} waves"
-    ]
+    steps, last = sum(node.stands_for for node in graph.nodes), max((node.wave for node in graph.nodes), default=-1)
+    told = [f"{_counted(steps, 'step')} in {_counted(last + 1, 'wave')}"]
     if graph.status is not None:
-        told.append(
-            f"the run is {graph.status.replace('_', ' ')}" + (f" ({said(graph.reason)})" if graph.reason else "")
-        )
+        why = f" ({said(graph.reason)})" if graph.reason else ""
+        told.append(f"the run is {_words(graph.status)}{why}")
         counts: dict[str, int] = {}
         for node in graph.nodes:
             counts[str(node.state)] = counts.get(str(node.state), 0) + node.stands_for
-        told.append(", ".join(f"{count} {state.replace('_', ' ')}" for state, count in sorted(counts.items())))
+        told.append(", ".join(f"{count} {_words(state)}" for state, count in sorted(counts.items())))
     if graph.compensation not in (None, "none"):
-        told.append(f"compensation {graph.compensation}")
+        told.append(f"compensation {_words(graph.compensation)}")
     return "; ".join(told) + "."
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _words(state: object) -> str:
+    return said(state).replace("_", " ")

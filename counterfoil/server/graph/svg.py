@@ -25,6 +25,8 @@ _BOTTOM: Final = 64.0
 _LEAST_WIDTH: Final = 640.0
 _CELLS: Final = 36
 """Cells of text in a box; a wide character takes two."""
+_DASHES: Final = ' stroke-dasharray="5 4"'
+_KINDS: Final = {EdgeKind.VALUE: "is given a value", EdgeKind.ORDER: "only waits"}
 _GREY: Final = "#4a4d51"
 _FONT: Final = 'font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif"'
 _HEADS: Final = (
@@ -91,7 +93,7 @@ class _Drawing:
         bottom, end = top + self.heights[above.row], self.tops[below.row]
         half = (end - bottom) / 2
         curve = f"C{above.x:.1f} {bottom + half:.1f} {below.x:.1f} {end - half:.1f} {below.x:.1f} {end:.1f}"
-        dashed = ' stroke-dasharray="5 4"' if segment.kind is EdgeKind.ORDER else ""
+        dashed = _DASHES if segment.kind is EdgeKind.ORDER else ""
         head = ' marker-end="url(#cf-head)"' if segment.ends else ""
         return f'<path d="M{above.x:.1f} {start:.1f}V{bottom:.1f}{curve}"{dashed}{head}/>'
 
@@ -114,21 +116,19 @@ class _Drawing:
         yield "</g>"
 
     def _legend(self, height: float) -> Iterator[str]:
-        y = height - 26
-        kinds = {edge.kind for edge in self.edges}
-        at = GAP
-        for kind, told in ((EdgeKind.VALUE, "is given a value"), (EdgeKind.ORDER, "only waits (depends_on)")):
+        y, at, kinds = height - 26, GAP, {edge.kind for edge in self.edges}
+        for kind, told in _KINDS.items():
             if kind not in kinds:
                 continue
-            dashed = ' stroke-dasharray="5 4"' if kind is EdgeKind.ORDER else ""
+            dashed = _DASHES if kind is EdgeKind.ORDER else ""
             line = f'stroke="{_GREY}" stroke-width="1.4"{dashed} marker-end="url(#cf-head)"'
             yield f'<path d="M{at:.0f} {y - 4:.0f}h36" {line}/>'
             yield _text(at + 44, y, told, ink=_GREY)
-            at += 220
-        told = "A thick outline is a destructive step."
+            at += 64 + 7 * len(told)
         if self.left_out:
-            told = f"{self.left_out:,} more dependencies are not drawn."
-        yield _text(at, y, told, ink=_GREY)
+            yield _text(at, y, f"{self.left_out:,} more dependencies are not drawn.", ink=_GREY)
+        elif any(node.effect == "destructive" for node in self.nodes):
+            yield _text(at, y, "A thick outline is a destructive step.", ink=_GREY)
 
 
 def _text(x: float, y: float, text: str, *, size: int = 12, ink: str = INK, bold: bool = False) -> str:
