@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from counterfoil.server.graph import Edge, EdgeKind, Facts, Graph, Node, Undone, graph_of, mermaid, svg
 from counterfoil.server.graph.folding import MOST
 from counterfoil.server.graph.layout import COLUMNS, lay_out
-from counterfoil.server.graph.looks import INK, LOOKS
+from counterfoil.server.graph.looks import INK, LOOKS, wrapped
 
 SVG: Final = "{http://www.w3.org/2000/svg}"
 HOSTILE: Final = (
@@ -278,6 +278,20 @@ def test_hostile_words_are_shown_and_mean_nothing() -> None:
     for means in ("%%", "<script", "```", "subgraph \\", '"]; '):
         assert means not in text
     assert "#34;" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("short", ["short"]),
+        ("two words", ["two", "words"]),
+        ("unbreakable", ["unbrea", "kable"]),
+        ("one two three four", ["one", "two t…"]),
+        ("漢字漢字", ["漢字漢", "字"]),
+    ],
+)
+def test_long_words_are_wrapped_and_what_is_left_out_is_marked(text: str, lines: list[str]) -> None:
+    assert wrapped(text, 6, 2) == lines
 
 
 def test_two_edges_that_need_not_cross_do_not() -> None:

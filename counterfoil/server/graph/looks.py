@@ -5,6 +5,7 @@ Colours are light, and text on them is nearly black: at least 12 to 1.
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,6 +84,26 @@ def lines_of(node: Node) -> list[str]:
     if node.reason:
         lines.append(said(node.reason))
     return lines
+
+
+def wrapped(text: str, cells: int, most: int = 1) -> list[str]:
+    """A text on at most so many lines of so many cells, with a mark where the rest is left out; at words, if it can."""
+    lines: list[str] = []
+    while len(lines) < most - 1 and (size := _fitting(text, cells)) < len(text):
+        at = text.rfind(" ", 0, size + 1)
+        at = at if at > 0 else size
+        lines.append(text[:at])
+        text = text[at:].lstrip(" ")
+    return [*lines, text if _fitting(text, cells) == len(text) else f"{text[: _fitting(text, cells - 1)]}…"]
+
+
+def _fitting(text: str, cells: int) -> int:
+    """How many characters fit; a wide one takes two cells."""
+    for index, one in enumerate(text):
+        cells -= 2 if unicodedata.east_asian_width(one) in "WF" else 1
+        if cells < 0:
+            return index
+    return len(text)
 
 
 def undo_line(undos: tuple[Undone, ...]) -> str | None:

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from .folding import folded
-from .looks import INK, LOOKS, PLANNED, Look, lines_of, look_of, said, sentence, undo_line
+from .looks import INK, LOOKS, PLANNED, Look, lines_of, look_of, said, sentence, undo_line, wrapped
 from .model import EdgeKind, Graph, Node
 
-LINE: Final = 60
-"""Characters of one line of a label."""
+LINE: Final = 48
+MOST_LINES: Final = 3
+"""How wide a label is, and how many lines of it one text takes at most."""
 MOST_EDGES: Final = 5_000
 _RAW: Final = frozenset(" _.,:()+=/…→◌✓▶□↶⇄⊘✗‽-")
 _ARROWS: Final = {EdgeKind.VALUE: "-->", EdgeKind.ORDER: "-.->"}
@@ -51,11 +52,8 @@ def _node(place: int, node: Node) -> Iterator[str]:
 
 
 def _label(lines: list[str]) -> str:
-    return '"' + "<br/>".join(_escaped(_cut(line)) for line in lines) + '"'
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= LINE else line[: LINE - 1] + "…"
+    parts = (part for line in lines for part in wrapped(line, LINE, MOST_LINES))
+    return '"' + "<br/>".join(map(_escaped, parts)) + '"'
 
 
 def _escaped(text: str) -> str:

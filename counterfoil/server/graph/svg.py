@@ -5,14 +5,13 @@ Made with the standard library alone, and deterministic: the same graph has the 
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.sax.saxutils import escape
 
 from .folding import folded
 from .layout import BOX, GAP, Layout, Segment, lay_out
-from .looks import INK, lines_of, look_of, said, sentence, undo_line
+from .looks import INK, lines_of, look_of, said, sentence, undo_line, wrapped
 from .model import Edge, EdgeKind, Graph, Node
 
 MOST_EDGES: Final = 20_000
@@ -27,6 +26,9 @@ _CELLS: Final = 36
 """Cells of text in a box; a wide character takes two."""
 _DASHES: Final = ' stroke-dasharray="5 4"'
 _KINDS: Final = {EdgeKind.VALUE: "is given a value", EdgeKind.ORDER: "only waits"}
+_HEAD: Final = 2
+"""The first lines, name and tool, are cut and not wrapped."""
+_MOST_LINES: Final = 3
 _GREY: Final = "#4a4d51"
 _FONT: Final = 'font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif"'
 _HEADS: Final = (
@@ -75,8 +77,8 @@ class _Drawing:
         yield f'<desc id="cf-desc">{escape(sentence(self.graph))}</desc>'
         yield _HEADS
         yield f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
-        yield _text(GAP, 28, _cut(goal, int((width - 2 * GAP) / 10)), size=16, bold=True)
-        yield _text(GAP, 48, _cut(sentence(self.graph), int((width - 2 * GAP) / 7)), ink=_GREY)
+        yield _text(GAP, 28, wrapped(goal, int((width - 2 * GAP) / 10))[0], size=16, bold=True)
+        yield _text(GAP, 48, wrapped(sentence(self.graph), int((width - 2 * GAP) / 7))[0], ink=_GREY)
         yield f'<g fill="none" stroke="{_GREY}" stroke-width="1.4">'
         yield from map(self._path, self.layout.segments)
         yield "</g>"
@@ -142,26 +144,14 @@ def _whole(node: Node) -> list[str]:
 
 
 def _text_of(node: Node) -> list[tuple[str, bool]]:
-    """The lines of a box, cut to its width, and which are its name or its state."""
-    lines = _whole(node)
+    """The lines of a box, as wide as it is, and which are its name or its state."""
     sign = look_of(node).sign
-    return [
-        (_cut(line, _CELLS), number == 0 or (bool(sign) and line.startswith(f"{sign} ")))
-        for number, line in enumerate(lines)
-    ]
+    found: list[tuple[str, bool]] = []
+    for number, line in enumerate(_whole(node)):
+        bold = number == 0 or (bool(sign) and line.startswith(f"{sign} "))
+        found += [(part, bold) for part in wrapped(line, _CELLS, 1 if number < _HEAD else _MOST_LINES)]
+    return found
 
 
 def _height(lines: Sequence[object]) -> float:
     return len(lines) * _LINE + 2 * _PAD - 2
-
-
-def _cut(text: str, cells: int) -> str:
-    """As much as fits into so many cells, with a mark where something is left out."""
-    used, kept = 0, 0
-    for index, one in enumerate(text):
-        used += 2 if unicodedata.east_asian_width(one) in "WF" else 1
-        if used <= cells - 1:
-            kept = index + 1
-        if used > cells:
-            return f"{text[:kept]}…"
-    return text
