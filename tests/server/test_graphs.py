@@ -125,7 +125,7 @@ def boxes(text: str) -> list[tuple[float, float, float, float]]:
 def wide(steps: int) -> dict[str, Any]:
     """One step, many beside one another after it, and one after all of those; no two of a tool."""
     middle = [{"id": f"s{n}", "tool": f"t{n}", "args": {"x": "${first.v}"}} for n in range(steps - 2)]
-    last = {"id": "last", "tool": "end", "args": {}, "depends_on": [one["id"] for one in middle]}
+    last: Any = {"id": "last", "tool": "end", "args": {}, "depends_on": [one["id"] for one in middle]}
     return {"goal": "wide", "steps": [{"id": "first", "tool": "begin", "args": {}}, *middle, last]}
 
 
@@ -346,5 +346,6 @@ def test_steps_that_are_alike_are_folded_and_what_a_person_looks_for_stands_alon
 
 
 def test_a_long_chain_does_not_drift_out_of_the_page() -> None:
-    lefts = [left for left, _, _, _ in boxes(svg(graph_of({"goal": "g", "steps": chain(300)}, {})))]
+    plan: Any = {"goal": "g", "steps": chain(300)}
+    lefts = [left for left, _, _, _ in boxes(svg(graph_of(plan, {})))]
     assert all(one == other for one, other in pairwise(lefts))

@@ -58,7 +58,8 @@ def problems(folder: Path, plan: object = PLAN, table: str = TABLE) -> list[tupl
 @asynccontextmanager
 async def opened(folder: Path, plan: object = PLAN, table: str = TABLE, **head: str) -> AsyncGenerator[Bench]:
     (folder / "plan.json").write_text(json.dumps(plan))
-    async with bench(Workshop.new(folder, table), table, **{"python": MODULES, **head}) as found:
+    stated: Any = head
+    async with bench(Workshop.new(folder, table), table, python=MODULES, **stated) as found:
         yield found
 
 
@@ -162,10 +163,10 @@ async def test_who_may_not_call_one_of_its_tools_does_not_see_it(tmp_path: Path)
     rule = f'{TABLE}[[policy]]\nid = "no"\ntool = "chain_sum"\nverdict = "deny"\nsubject = "bob"\n'
     async with opened(tmp_path, table=rule) as here:
         bob = replace(here.app.local, subject="bob")
-        search = {"query": None, "names": ("late_delivery",), "category": None, "limit": 5}
+        search: Any = {"query": None, "names": ("late_delivery",), "category": None, "limit": 5}
         assert here.app.shelf.search(here.app.local, **search).hits
         assert not here.app.shelf.search(bob, **search).hits
-        view = (await here.app.runtime.run(named("late_delivery", bob))).wire()
+        view: Any = (await here.app.runtime.run(named("late_delivery", bob))).wire()
         assert view["error"]["code"] == "not_found"
         assert "Did you mean" not in view["error"]["message"]
 
@@ -183,12 +184,12 @@ url = "http://127.0.0.1:9/x"
 [http]
 allow_hosts = ["127.0.0.1:9"]
 """
-    steps = [{"id": "look", "tool": "north_look", "args": {"order_id": "${input.order_id}"}}]
-    plan = {"goal": "Look north", "input": {"order_id": "o"}, "steps": steps}
+    steps: Any = [{"id": "look", "tool": "north_look", "args": {"order_id": "${input.order_id}"}}]
+    plan: Any = {"goal": "Look north", "input": {"order_id": "o"}, "steps": steps}
     table = '[plans.look_north]\nfile = "plan.json"\ninput = { order_id = "string" }\n'
     async with opened(tmp_path, plan, scoped + table, server="show_locked = true") as here:
         poor = replace(here.app.local, scopes=frozenset({"south:read"}))
-        view = (await here.app.runtime.run(named("look_north", poor))).wire()
+        view: Any = (await here.app.runtime.run(named("look_north", poor))).wire()
         assert view["error"]["code"] == "insufficient_scope"
         assert view["error"]["details"]["missing_scopes"] == ["north:read"]
         found = here.app.shelf.search(poor, query="look north", names=(), category=None, limit=5)
@@ -288,7 +289,7 @@ def test_mistakes_in_tools_come_before_those_that_follow_from_them(tmp_path: Pat
     table = (
         f'{TABLE}[tools.broken]\ndescription = "x"\neffect = "read"\n[tools.broken.http]\nmethod = "GET"\nurl = "y"\n'
     )
-    steps = [{"id": "a", "tool": "broken", "args": {}}]
+    steps: Any = [{"id": "a", "tool": "broken", "args": {}}]
     assert all("plans" not in key for key, _, _ in problems(tmp_path, {"goal": "g", "steps": steps}, table))
 
 
