@@ -136,32 +136,50 @@ class UndoDrive:
         if unknown and not known.ended_before:
             return await self._settle(unknown)
         effects = effects_to_undo(self._plan, known.rows, known.undos, known.notes)
-        if (doubtful := next((effect for effect in effects if self._is_news(known, effect)), None)) is not None:
-            await self._put_down(doubtful)
-            return None
+        if await self._caught_up(known, effects):
+            return await self._next(known, effects, unresolved=bool(unknown))
+        return None
+
+    async def _caught_up(self, known: Known, effects: Sequence[Effect]) -> bool:
+        """True if all that has become of the undos is put down; else one thing more is."""
+        if (stranded := await self._doubts.stranded(known.undos)) is not None:
+            await self._doubts.ask(stranded, compensating=False)
+            return False
+        news = next((effect for effect in effects if self._is_news(known, effect)), None)
+        if news is not None:
+            await self._put_down(news)
+        return news is None
+
+    async def _next(self, known: Known, effects: Sequence[Effect], *, unresolved: bool) -> Over | None:
         stopped = self._plan.compensation == "strict" and any(_failed(effect) for effect in effects)
         if stopped and known.run.cancel_requested_at is None and not known.ended_before:
             return await self._rest(Parked(RunStatus.AWAITING_RECONCILIATION.value, STRICT, pauses=True))
         todo = next((effect for effect in effects if effect.state in UNDECIDED), None)
         if todo is None:
-            complete = is_complete(effects, unresolved=bool(unknown))
-            return await self._finish("complete" if complete else "incomplete")
+            complete = is_complete(effects, unresolved=unresolved)
+            done = "complete" if effects else "none"  # what was doubted turned out not to have happened
+            return await self._finish(done if complete else "incomplete")
         if known.run.cancel_requested_at is not None:
             return await self._withdraw(todo)
         return await self._undo(todo, known)
 
     async def _settle(self, unknown: Sequence[CallRow]) -> Over | None:
         """What the run's own calls did must be known before anything is undone."""
-        may_send = self.run.cancel_requested_at is None and held_back(self.run, self._clock.now()) is None
+        may_send = self.run.cancel_requested_at is None and self._held_back() is None
         if await self._doubts.follow(unknown, may_send=may_send):
             return None
         if any(row.state == CallState.DISPATCHED for row in unknown):
             await self._pause()
             return None
         status = waits_for(state_of(row) for row in unknown) or RunStatus.QUEUED
-        reason = held_back(self.run, self._clock.now()) if status is RunStatus.QUEUED else None
+        reason = self._held_back() if status is RunStatus.QUEUED else None
         due = await self._doubts.due(unknown, may_send=may_send)
         return await self._rest(Parked(status.value, reason, due_at=due, pauses=due is None))
+
+    def _held_back(self) -> str | None:
+        """Why nothing may be sent for this run now: its subject's word, its authority, or that nobody knows it."""
+        known = self._tools.parts.scopes_now(self._steps.principal) is not None
+        return held_back(self.run, self._clock.now(), known=known)
 
     def _is_news(self, known: Known, effect: Effect) -> bool:
         """True for an effect whose fate is not put down yet as it should be."""
@@ -189,7 +207,7 @@ class UndoDrive:
         if undo is not None and undo.state == CallState.DISPATCHED:
             await self._recover(undo)
             return None
-        if (why := held_back(known.run, self._clock.now())) is not None:
+        if (why := self._held_back()) is not None:
             return await self._rest(Parked("queued", why, pauses=True))
         if undo is None:
             return await self._came(effect, await self._undos.start(effect, self._steps.principal, known.rows))

@@ -117,12 +117,20 @@ def _plain(text: str) -> Text | None:
 
 
 def _used(budget: View) -> str:
-    """`calls 3 of 20, writes 1`: what was used, and how much may be."""
+    """`calls 3 of 20, writes 1`: what was used, and how much may be; nothing of what is neither used nor limited."""
     limits = part(budget, "limits")
     used = {name: value for name, value in budget.items() if name != "limits"}
     told = {**dict.fromkeys(limits, 0), **used}
     names = [*used, *(name for name in told if name not in used)]
-    return ", ".join(f"{name} {told[name]}" + (f" of {limits[name]}" if name in limits else "") for name in names)
+    return ", ".join(
+        f"{name} {_to_a_tenth(told[name])}" + (f" of {limits[name]}" if name in limits else "")
+        for name in names
+        if told[name] or name in limits or name == "calls"
+    )
+
+
+def _to_a_tenth(used: object) -> object:
+    return round(used, 1) if isinstance(used, float) else used
 
 
 def steps_table(steps: Sequence[View], most: int) -> RenderableType:
@@ -193,8 +201,12 @@ def _pending(found: View) -> Text:
 
 
 def _compensated(found: View) -> Text:
-    told = (_step_of(found), found.get("state"), found.get("call_id"), found.get("reason"))
-    return Text("  ").join(word(value) for value in told if value)
+    tool = found.get("tool")
+    made = f"by {tool} {found.get('undo_call_id') or ''}".strip() if tool else None
+    told = (_step_of(found), found.get("state"), found.get("call_id"), made, found.get("reason"))
+    line = Text("  ").join(word(value) for value in told if value)
+    error = part(found, "error")
+    return line + Text(f"  {error_text(error)}", style="red") if error else line
 
 
 def _effect(found: View) -> Text:

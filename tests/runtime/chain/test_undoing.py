@@ -15,7 +15,7 @@ from tests.runtime.chain.running import CAROL, Runs, step
 from tests.runtime.hands import Act, Stage, lose
 
 pytestmark = pytest.mark.anyio
-UNDO = {"on_failure": "compensate"}
+UNDO: dict[str, Any] = {"on_failure": "compensate"}
 
 
 def refuse(_: Any) -> Outcome[Any]:
