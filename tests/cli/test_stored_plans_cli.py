@@ -47,6 +47,13 @@ def test_a_stored_plan_runs_by_its_name_and_its_input_is_laid_over_the_defaults(
     assert "tool_search" not in near.out, "a person has no base tools"
 
 
+def test_a_stored_plan_may_have_a_name_that_looks_like_an_id(command: Command, desk: Path) -> None:
+    configuration = desk / "counterfoil.toml"
+    configuration.write_text(configuration.read_text().replace("[plans.look_up]", "[plans.plan_b]"))
+    assert command("run", "plan_b").exit_code == 0
+    assert "--plan-id plan_c" in command("run", "plan_c").err
+
+
 def test_a_file_of_that_name_is_the_file(command: Command, desk: Path) -> None:
     (desk / "look_up").write_text("no plan")
     assert command("run", "look_up").exit_code == 2

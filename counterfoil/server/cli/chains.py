@@ -17,8 +17,8 @@ from ...registry.request import KEY_MAX, RunRequest
 from . import following
 from .answer import View, exit_of_plan, exit_of_run, is_still
 from .arguments import parse_json
-from .documents import needs_of, read_document, stored_name
-from .doors import now, with_app
+from .documents import is_id, needs_of, read_document, stored_name
+from .doors import configuration, now, with_app
 from .driving import Following, begin, follow
 from .exits import Exit, usage
 from .graphs import Drawing, Format, draw_plan
@@ -87,10 +87,16 @@ def plan(invocation: Invocation, source: str, form: Format | None = None, output
 def run(invocation: Invocation, options: RunOptions) -> int:
     """Run a plan, or take up a run, and drive it here."""
     options.check()
-    name = None if options.source is None else stored_name(options.source)
+    name = _stored_plan(invocation, options.source)
     document = read_document(options.source) if options.source is not None and name is None else None
     given = None if options.input is None else parse_json(options.input.encode("utf-8", "surrogateescape"), "--input")
     return _drive(invocation, _Wish(options, document, name, given), options.wait_s)
+
+
+def _stored_plan(invocation: Invocation, source: str | None) -> str | None:
+    """The stored plan that is meant; what looks like the id of a kept plan is one only if it is there."""
+    name = None if source is None else stored_name(source)
+    return name if name is None or not is_id(name) or name in configuration(invocation).plans else None
 
 
 @dataclass(slots=True)

@@ -42,12 +42,17 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(LARGEST)
     except OSError as error:
-        known = f"; a plan that is kept runs with: counterfoil run --plan-id {path}" if _is_id(path) else ""
+        known = (
+            f"; a plan that is kept runs with: counterfoil run --plan-id {path}"
+            if is_id(path.name) and len(path.parts) == 1
+            else ""
+        )
         raise usage(f"the plan {path} cannot be read: {error.strerror or error}{known}") from error
 
 
-def _is_id(path: Path) -> bool:
-    return path.name.startswith("plan_") and len(path.parts) == 1
+def is_id(name: str) -> bool:
+    """Whether it looks like the id of a kept plan."""
+    return name.startswith("plan_")
 
 
 def steps_of(document: JsonValue) -> list[Mapping[str, Any]]:
