@@ -28,6 +28,7 @@ from ..plan.stored import from_stored, to_document
 from ..refusal import refuse, refuse_arguments
 from ..views import WAIT_S, Next
 from .loading import Planned
+from .named import named_document
 from .plans import StoredPlan
 
 if TYPE_CHECKING:
@@ -142,8 +143,11 @@ class Beginner:
         return await self.create(request, wanted, stored, None, is_unwanted)
 
     async def _of_inline(self, request: RunRequest, given: JsonObject, is_unwanted: Callable[[], bool]) -> Begun | None:
-        principal = request.principal
-        checked = await self.check(principal, request.plan, given)
+        """One that comes as it is, or by the name under which it is stored: then it is the plan of now."""
+        principal, document = request.principal, request.plan
+        if request.name is not None:
+            document, given = named_document(self._parts, principal, request.name, given)
+        checked = await self.check(principal, document, given)
         wanted = Wanted.of(checked.digest, checked.input, request.request_key)
         there = await self.there(request, wanted)
         if there is not None:
@@ -325,9 +329,6 @@ def require_known(request: RunRequest) -> None:
         raise refuse_arguments("", expected, " and ".join(named) or "none of them")
     if request.from_step is not None and request.fork_of is None:
         raise refuse_arguments("/from_step", "from_step with fork_of", "from_step alone")
-    if "name" in named:
-        text = "There are no stored plans in this version. Give the plan itself, or the plan_id that plan has given."
-        raise refuse(ErrorCode.NOT_FOUND, text)
     if "run_id" in named and request.input is not None:
         raise refuse_arguments("/input", "a run_id alone: a run that is there has its input", "both")
 

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from . import replaying, runs
+from . import graphs, replaying, runs
 from .chains import RunOptions
-from .wording import EVERYWHERE, Wait, example
+from .graphs import Drawing, Format
+from .wording import EVERYWHERE, Output, Wait, example
 
 runs_app = typer.Typer(no_args_is_help=True, help="What became of plans.", epilog=EVERYWHERE)
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run, such as run_...")]
@@ -87,3 +88,14 @@ def runs_cancel(
 ) -> int:
     """Let nothing further start; say which effects stand."""
     return runs.cancel(context.obj, run_id, reason)
+
+
+@runs_app.command("graph", epilog=example("counterfoil runs graph run_... --format svg --output run.svg"))
+def runs_graph(
+    context: typer.Context,
+    run_id: RunId,
+    format_: Annotated[Format, typer.Option("--format", help="What it is written in.")] = Format.MERMAID,
+    output: Output = None,
+) -> int:
+    """Draw a run: its steps, what waits for what, and how each stands."""
+    return graphs.draw_run(context.obj, run_id, Drawing(format_, output))

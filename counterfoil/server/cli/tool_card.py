@@ -31,6 +31,8 @@ def found(matches: Iterable[View], unmatched: Iterable[str], more: int) -> Rende
         for name in ("effect", "approval", "recovery", "schema_digest"):
             head.append(f"  {name.replace('schema_', '')} ", style="dim").append_text(render.word(tool[name]))
         told += [head, Text(f"  {visible(str(tool['summary']))}")]
+        if tool["version"] is None:  # a stored plan
+            told.append(Text(f"  {visible(str(tool['title']))}", style="dim"))
     if not told:
         told = [Text("Nothing fits.")]
     words = ", ".join(unmatched)

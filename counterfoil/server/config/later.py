@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from .errors import KeyPath
 
-_TABLES: Final = ("upstreams", "openapi", "plans", "sql", "files")
+_TABLES: Final = ("upstreams", "openapi", "sql", "files")
 MESSAGE: Final = "not available in this version yet; remove it"
 _TOOL_KEYS: Final = ("sql", "append")
 _OVERLAY_DEPTH: Final = 2
