@@ -74,8 +74,16 @@ class Held:
 
     kind: str
     name: str
+    by: str
     reason: str
     at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrantLapsed:
+    """What it was asked under is good no more, since then, until its subject renews it."""
+
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,10 +286,11 @@ def says_no(run: Standing, row: CallRow, owner_id: str, at: int, run_time: int |
         return RunSaysNo("cancelled")
     if run.stopped_at is not None and not row.is_read:
         return RunSaysNo("stopped")
-    if run.deadline_at is not None and at >= run.deadline_at and run.verdict is None:  # undos are beyond it
-        return RunSaysNo("deadline")
-    if run_time is not None and at - run.created_at - run.stood_still >= run_time:
-        return RunSaysNo("budget")
+    if run.verdict is None:  # undos are beyond both
+        if run.deadline_at is not None and at >= run.deadline_at:
+            return RunSaysNo("deadline")
+        if run_time is not None and at - run.created_at - run.stood_still >= run_time:
+            return RunSaysNo("budget")
     return RunSaysNo("authority") if at >= run.grant_expires_at else None
 
 

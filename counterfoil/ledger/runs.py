@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from ..canonical import JsonObject
 from .admission import owner_lives
+from .approvals import run_stood_still
 from .chain import INSERT_EVENT, Head, following
 from .events import EventType
 from .rows import CallRow
@@ -338,6 +339,8 @@ def take_up(run_id: str, *, by: str, scopes: str, grant_expires_at: int, at: int
         return run
     if run.owner_id is not None and run.stopped_at is None and at < run.grant_expires_at:
         return run
+    if at >= run.grant_expires_at:
+        yield from run_stood_still(run_id, run.grant_expires_at)
     yield from post(run_id, at)
     return (
         yield from touch_run(

@@ -228,7 +228,7 @@ Index("places_call", places.c.call_id)
 declines = Table(
     "declines",
     metadata,
-    Column("approval_id", String, primary_key=True),
+    Column("approval_id", String, primary_key=True),  # or the key of the word that a person was asked for
     Column("client", String, primary_key=True),  # whose form was declined: tenant, subject and client as JSON
     Column("at", BigInteger, nullable=False),
 )

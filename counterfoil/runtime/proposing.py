@@ -25,7 +25,7 @@ from .gathering import Wish
 from .limiting import charges, limit_details, require_budget
 from .not_sent import NeedsProposalError, NotSentError
 from .parts import Parts
-from .proposal import PURPOSE, PURPOSE_OF_SEVERAL, Terms, decided_together, document, new_approval, strictest
+from .proposal import PURPOSE, PURPOSE_OF_SEVERAL, Terms, decided_together, document, is_about, new_approval, strictest
 from .refusal import RefusedError, refuse
 from .sending import Sender, cannot_record
 from .viewing import Viewer
@@ -98,6 +98,7 @@ class Proposer:
         at = parts.clock.now()
         if case.row is None and charges(parts, case, at):
             await self._sender.look(case, neighbours(case, at, parts.settings.duplicate_window_s))
+        if case.row is None or case.row.charges is None:
             await require_budget(parts, case)
 
     async def _record(self, group: list[Wish]) -> ProposeResult:
@@ -171,7 +172,7 @@ class Proposer:
             if needed:
                 raise NeedsProposalError(None)
             return None
-        if Assurance(approval.assurance).strength < needed:
+        if Assurance(approval.assurance).strength < needed or not is_about(approval, row, known.contract):
             raise NeedsProposalError(approval)
         terms = Terms(approval.assurance, approval.rule_id, approval.expires_at)
         return self._digest(row, known.contract, terms, digest_of(known.arguments.digest, row.if_version))

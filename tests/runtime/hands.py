@@ -230,6 +230,13 @@ async def picky(
     return done
 
 
+@tool(effect="destructive", scopes=["vault"], resources=["vault:{ref}"])
+async def vault(ref: str, call: Call) -> dict[str, str]:
+    """Open what only those with the scope may."""
+    done: dict[str, str] = await STAGE.play("vault", ref, call)
+    return done
+
+
 @tool(effect="write")
 async def ship(ref: str, call: Call) -> dict[str, str]:
     """Send a parcel."""

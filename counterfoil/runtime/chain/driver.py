@@ -230,7 +230,8 @@ class Drive:
         """What the run's row says now: its grant, and whether it is to stop, now or when its time is up."""
         board = self.board
         board.run = run
-        self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(run.scopes)))
+        granted = self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(run.scopes)))
+        board.known = self._tools.parts.scopes_now(granted) is not None
         if run.cancel_requested_at is not None and self._in_time(run.cancel_requested_at):
             if board.halt != CANCEL:
                 await self._stop_sent(run)

@@ -60,7 +60,7 @@ def parked(board: Board, now: int, bound: Bound | None) -> Parked:
     run = board.run
     states = [state_of(row) for row in board.parked.values()]
     states += [StepState.AWAITING_RECONCILIATION] * bool(board.held)
-    status, reason = waits_for(states), held_back(run, now)
+    status, reason = waits_for(states), held_back(run, now, known=board.known)
     dues = [later.due_at for later in board.later.values()]
     others = sorted({row.call_id for row in board.held.values() if row.run_id != run.run_id})
     if len(others) > 1:
@@ -81,11 +81,11 @@ def parked(board: Board, now: int, bound: Bound | None) -> Parked:
     )
 
 
-def held_back(run: RunRow, now: int) -> str | None:
-    """Why nothing with an effect may be sent for this run, whatever it is."""
+def held_back(run: RunRow, now: int, *, known: bool) -> str | None:
+    """Why nothing with an effect may be sent for this run, whatever it is; `known`: its subject is, by now."""
     if run.stopped_at is not None:
         return "stopped"
-    return "authority_expired" if now >= run.grant_expires_at else None
+    return "authority_expired" if now >= run.grant_expires_at or not known else None
 
 
 def _soonest(waiting: Iterable[Later]) -> Later | None:
