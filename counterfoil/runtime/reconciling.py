@@ -27,6 +27,7 @@ from ..registry.outcome import Outcome, ProbeAnswer
 from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
+from .by_hand import require_fitting
 from .clock import rfc3339
 from .proposing import principal_of
 from .recovery import Advice, Situation, Step, advise, settles_at
@@ -124,8 +125,11 @@ class Reconciler:
             RefusedError: the word cannot be taken, or not yet.
         """
         contract = self._contract(row)
-        if word.resolution == "not_happened":
+        by_hand = contract is not None and contract.gate.manual
+        if word.resolution == "not_happened" and not by_hand:  # nothing of ours may still act for a person
             await self._not_yet(row, contract)
+        if word.resolution == "happened" and contract is not None and by_hand:
+            require_fitting(contract, word.output)
         secrets = await self._secrets(row, contract)
         said: JsonObject = {
             "resolution": word.resolution,

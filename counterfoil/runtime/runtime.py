@@ -68,7 +68,7 @@ class Runtime(Desk):
         self._tasks = Tasks()
         self._closing = False
         self._grace_ends = 0.0
-        viewer = Viewer(parts.ledger, lambda: parts.settings)
+        viewer = Viewer(parts.ledger, lambda: parts.settings, parts.catalogue)
         self._carrier = Carrier(parts, self._tasks.spawn)
         sender = Sender(parts)
         self._proposer = Proposer(parts, viewer, sender)

@@ -223,7 +223,7 @@ class ToolTable(Table):
     approval: WordOfApproval | None = None
     """Who must decide before it is sent, at least; `none` leaves it to the policy."""
     preview: Name | None = None
-    """A read that shows an approver what would happen."""
+    """A read that shows an approver what is at stake, asked for with those of the call's arguments that it takes."""
     visibility: WordOfVisibility | None = None
     """Where it shows itself; `deferred`."""
     code: bool | None = None
@@ -237,7 +237,9 @@ class ToolTable(Table):
     """What its output has at least, in the same short form."""
     output_schema: dict[str, Any] | None = None
     """Its output in full, as JSON Schema 2020-12, instead of `output`."""
-    http: ToolHttpTable
+    manual: bool | None = None
+    """Whether a person performs it, outside, and settles it by what they say; such a tool has no `http`. False."""
+    http: ToolHttpTable | None = None
     """The request that it makes."""
     probe: ToolProbeTable | None = None
     """What became of a call?"""

@@ -28,10 +28,10 @@ _UNDO_FIELDS: Final = ("idempotency", "key_retention_s", "timeout_s")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One contract, and what its adapter carries out."""
+    """One contract, and what its adapter carries out; None where a person does."""
 
     contract: Contract
-    spec: HttpTool | HttpProbe
+    spec: HttpTool | HttpProbe | None
 
 
 def made_of(name: str, table: ToolTable) -> list[Made]:
@@ -98,9 +98,11 @@ def _request_of(table: AnswerTable | ToolProbeTable, method: str, url: str) -> R
     return Request(method, url, table.headers, table.query, table.json_, table.form)
 
 
-def tool_of(table: ToolTable) -> HttpTool:
-    """The tool's request and how its answer is read."""
-    http, pages = table.http, table.http.pages
+def tool_of(table: ToolTable) -> HttpTool | None:
+    """The tool's request and how its answer is read; None where a person performs it."""
+    if (http := table.http) is None:
+        return None
+    pages = http.pages
     paged = Pages(**pages.model_dump()) if pages else None
     return replace(_answer(http, http.method, http.url), pages=paged)
 

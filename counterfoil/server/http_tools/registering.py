@@ -21,6 +21,7 @@ from ...tools.http.outbound import Outbound
 from ...tools.http.probe import HttpProbeAdapter
 from ...tools.http.spec import HttpProbe
 from ...tools.http.tool import HttpAdapter
+from ...tools.person import PersonAdapter
 from ..config import Configuration, Problem
 from ..config.errors import KeyPath
 from ..secrets import resolve
@@ -45,7 +46,8 @@ def register_http_tools(
         if not found:
             try:
                 parts = made_of(name, table)
-                family = sorted({reference for made in parts for reference in references(made.spec.request)})
+                requests = [made.spec.request for made in parts if made.spec is not None]
+                family = sorted({reference for request in requests for reference in references(request)})
                 for made in parts:
                     catalogue.register(made.contract, _adapter(made, outbound, secret, family))
             except (ContractError, ToolDefinitionError, SchemaError) as error:
@@ -126,6 +128,8 @@ class _Between:
 
 
 def _adapter(made: Made, outbound: Outbound, secret: Secret, family: list[str]) -> Adapter:
+    if made.spec is None:
+        return PersonAdapter()
     if isinstance(made.spec, HttpProbe):
         return HttpProbeAdapter(made.contract.name, made.spec, outbound, secret, family)
     return HttpAdapter(made.contract.name, made.spec, outbound, secret, is_read=made.contract.is_read, family=family)

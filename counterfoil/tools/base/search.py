@@ -115,6 +115,7 @@ def _brief(hit: Hit, standing: str) -> JsonObject:
         "scopes": list(contract.gate.scopes),
         "score": round(hit.score, 3),
         "schema_digest": contract.short_digest,
+        **({"manual": True} if contract.gate.manual else {}),  # a person performs it
     }
 
 
