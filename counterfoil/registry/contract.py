@@ -85,6 +85,7 @@ class Gate:
     resources: tuple[str, ...] | ResourceFunction = ()
     sensitive: tuple[str, ...] = ()
     preview: str | None = None
+    preview_arguments: JsonObject | None = None  # the template of its arguments; None: the call's own that it takes
     visibility: Visibility = Visibility.DEFERRED
     code: bool = False
     manual: bool = False  # a person performs it outside, and their word settles it

@@ -71,7 +71,7 @@ class Runtime(Desk):
         viewer = Viewer(parts.ledger, lambda: parts.settings, parts.catalogue)
         self._carrier = Carrier(parts, self._tasks.spawn)
         sender = Sender(parts)
-        self._proposer = Proposer(parts, viewer, sender)
+        self._proposer = Proposer(parts, viewer, sender, self.call)
         self._path = CallPath(parts, viewer, sender, self._carrier, self._proposer, self._join)
         self._reconciler = Reconciler(parts, self._ask, self._proposal_for)
         self._path.recover = self._recover_here
