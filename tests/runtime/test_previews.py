@@ -16,6 +16,14 @@ from tests.kit.workshop import Workshop
 pytestmark = pytest.mark.anyio
 
 MODULES: Final = 'modules = ["tests.kit.tools", "tests.kit.preview_tools"]'
+TEMPLATED: Final = """
+[tools.toml_drop]
+description = "Drop an order."
+effect = "destructive"
+manual = true
+input = { order = "string" }
+preview = { tool = "peek", arguments = { order_id = "{arguments.order}" } }
+"""
 DROP: Final = {"order_id": "o1"}
 View = dict[str, Any]
 
@@ -61,6 +69,12 @@ async def test_it_is_read_once_and_never_when_it_is_carried_out(shop: Workshop) 
         assert (await at.seat.call("drop", DROP))["call_id"] == call["call_id"]
         assert (await at.approve(call))["outcome"] == "success"
         assert (len(shop.book.calls("tool = 'peek'")), at.world.count("o1")) == (1, 1)
+
+
+async def test_the_configuration_may_say_what_a_preview_is_asked(shop: Workshop) -> None:
+    async with opened(shop, TEMPLATED) as at:
+        _, approval = await proposed(at, "toml_drop", {"order": "o9"})
+        assert (approval["preview"]["tool"], approval["preview"]["output"]["order_id"]) == ("peek", "o9")
 
 
 async def test_a_dry_run_reads_nothing(shop: Workshop) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from counterfoil import Probe, tool
+from counterfoil.registry.catalogue import Catalogue
 from counterfoil.registry.vocabulary import OutcomeClass, RecoveryClass, Sent
 from counterfoil.tools.errors import ToolDefinitionError
 from counterfoil.tools.person import PersonAdapter
@@ -98,3 +99,17 @@ def test_beside_a_person_the_configuration_states_nothing_that_a_program_does(
     (problem,) = problems_of(tmp_path, HEAD + more)
     assert key in str(problem)
     assert "a person performs it" in str(problem)
+
+
+def test_a_preview_that_needs_what_its_tool_does_not_take_is_told() -> None:
+    @tool(effect="read")
+    async def look(sku: str, days: int = 1) -> str:
+        """Look."""
+        return sku * days
+
+    made, shown = tool(effect="write", preview="look")(stub), look
+    catalogue = Catalogue()
+    for one in (made, shown):
+        for contract, adapter in one.registrations():
+            catalogue.register(contract, adapter)
+    assert catalogue.check() == ["stub: its preview 'look' needs sku, which the tool does not take"]

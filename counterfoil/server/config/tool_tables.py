@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from ...registry.vocabulary import Assurance, Idempotency, Visibility
 from .kinds import Count, Name, Pointer, RateText, Seconds, WordOfEffect
@@ -175,6 +175,20 @@ class ToolCompensationTable(AnswerTable):
     """How long it may take, in seconds; 30."""
 
 
+class ToolPreviewTable(Table):
+    """The read that shows whoever decides what is at stake; its name alone will do: `preview = "orders_get"`."""
+
+    tool: Name
+    """The read; `preview = "NAME"` is short for this alone."""
+    arguments: JsonTable | None = None
+    """Its arguments, from `{arguments.x}`; absent: those of the call's own that it takes."""
+
+
+def _named(value: object) -> object:
+    """The short form of a preview as the long one."""
+    return {"tool": value} if isinstance(value, str) else value
+
+
 class ToolTable(Table):
     """A tool that is described here: its contract, and in `http` its request."""
 
@@ -222,8 +236,8 @@ class ToolTable(Table):
     """The pool whose capacity it shares."""
     approval: WordOfApproval | None = None
     """Who must decide before it is sent, at least; `none` leaves it to the policy."""
-    preview: Name | None = None
-    """A read that shows an approver what is at stake, asked for with those of the call's arguments that it takes."""
+    preview: Annotated[ToolPreviewTable | None, BeforeValidator(_named)] = None
+    """A read that shows whoever decides what is at stake."""
     visibility: WordOfVisibility | None = None
     """Where it shows itself; `deferred`."""
     code: bool | None = None

@@ -22,7 +22,7 @@ from ..config.tool_kinds import short_schema
 from ..config.tool_tables import AnswerTable, SignTable, ToolCompensationTable, ToolProbeTable, ToolTable
 
 _ELSEWHERE: Final = frozenset({"retry", "rate", "input", "input_schema", "output", "output_schema", "http", "probe",
-                               "compensation"})  # fmt: skip
+                               "compensation", "preview"})  # fmt: skip
 _UNDO_FIELDS: Final = ("idempotency", "key_retention_s", "timeout_s")
 
 
@@ -128,11 +128,17 @@ def _main(name: str, table: ToolTable) -> Contract:
         "retry": table.retry.model_dump(exclude_none=True) if table.retry else None,
         "probe": name + PROBE_ENDING if table.probe else None,
         "compensation": _undone_by(name, table.compensation),
+        "preview": table.preview.tool if table.preview else None,
     }
     schema = input_schema(table)
     contract = contract_of(name, stated, schema, output_schema(table), tuple(sensitive_pointers(schema)))
     template = table.compensation.arguments if table.compensation else None
-    return replace(contract, recovery=replace(contract.recovery, compensation_arguments=template))
+    shown_with = table.preview.arguments if table.preview else None
+    return replace(
+        contract,
+        gate=replace(contract.gate, preview_arguments=shown_with),
+        recovery=replace(contract.recovery, compensation_arguments=template),
+    )
 
 
 def _undone_by(name: str, table: ToolCompensationTable | None) -> str | None:
