@@ -37,6 +37,7 @@ SHOWN_BYTES: Final = 4_096
 """How much of what a preview said is kept, for all items together."""
 ERROR_CHARACTERS: Final = 300
 APPROVAL_NEEDED: Final = "A person would have to decide about the preview itself, so it was not asked for."
+NOT_READ: Final = f"At most {ITEMS} items of a step are previewed at once, and this one was not among them."
 LEFT: Final = "It was given up, since whoever asked had to be answered before it had anything to show."
 
 Ask = Callable[[CallRequest], Awaitable["CallView"]]
@@ -84,7 +85,7 @@ class Previewer:
             return None
         told: JsonObject = {"tool": tool, "at": rfc3339(self._parts.clock.now()), "untrusted": True}
         if len(proposed) == 1:
-            only = found[proposed[0].call_id]
+            only = found.get(proposed[0].call_id, Preview(error=NOT_READ))
             return json.dumps({**told, "output": only.output, "error": only.error})
         items: list[JsonValue] = [
             {"n": one.item, "output": preview.output, "error": preview.error}
