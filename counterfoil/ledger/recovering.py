@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, or_, select, update
 
 from ..canonical import JsonObject
 from .admission import keep_key, owner_lives
-from .bookkeeping import Delivery, mark_delivered
+from .bookkeeping import RULE_OUT, Delivery, mark_delivered
 from .events import EventType
 from .evidence import RULED_OUT, earlier_unknown
 from .rows import SELECT_ATTEMPT, SELECT_ATTEMPTS, CallRow, get_call, move, touch
@@ -30,16 +30,6 @@ _CLOSE_ORPHANED: Sql[Any] = Sql(
         ),
     )
     .values(request_owner=None)
-)
-
-
-_RULE_OUT: Sql[Any] = Sql(
-    update(attempts)
-    .where(
-        attempts.c.call_id == bindparam("of"),
-        or_(attempts.c.outcome.is_(None), attempts.c.outcome == "ambiguous", attempts.c.sent == "unknown"),
-    )
-    .values(outcome=RULED_OUT)
 )
 
 
@@ -187,7 +177,7 @@ def rule_out(call_id: str, revision: int, at: int) -> Fact[CallRow | None]:
     row = yield from get_call(call_id)
     if row is None or row.revision != revision:
         return None
-    yield from change(_RULE_OUT, of=call_id)
+    yield from change(RULE_OUT, of=call_id)
     return (yield from touch(row, EventType.RESOLVED, at, {"attempts": RULED_OUT}))
 
 

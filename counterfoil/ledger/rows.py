@@ -318,10 +318,14 @@ def _last_at(row: CallRow, head: Head) -> Fact[int]:
 
 
 def place_of(row: CallRow) -> JsonObject:
-    """Where in a run a call stands, for each of its events: its step and item; nothing for a direct one."""
+    """Where in a run a call stands, for each of its events: its step and item; nothing for a direct one.
+
+    That of an undo says which call it undoes.
+    """
     if row.step is None:
         return {}
-    return {"step": row.step} if row.item == WHOLE else {"step": row.step, "item": row.item}
+    place: JsonObject = {"step": row.step} if row.item == WHOLE else {"step": row.step, "item": row.item}
+    return place | {"undoes": row.parent_call_id} if row.route == "compensation" else place
 
 
 def create(

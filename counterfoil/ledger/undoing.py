@@ -17,7 +17,9 @@ from sqlalchemy.dialects.postgresql import insert
 from ..canonical import JsonObject
 from .admission import keep_key, take_leases
 from .approvals import let_go
+from .bookkeeping import RULE_OUT
 from .events import EventType
+from .evidence import DOUBTED
 from .rows import CallRow, get_call, move
 from .run_rows import RunRow, get_run, post, touch_run
 from .sql import Fact, Sql, change, fetch
@@ -65,7 +67,7 @@ FORGET_NOTES: Sql[Any] = Sql(delete(undos).where(undos.c.run_id == bindparam("ru
 _DOUBT: Sql[Any] = Sql(
     update(attempts)
     .where(attempts.c.call_id == bindparam("of"), attempts.c.generation == bindparam("number"))
-    .values(outcome="ambiguous", sent="unknown")
+    .values(outcome=DOUBTED, sent="unknown")
 )
 
 
@@ -153,6 +155,7 @@ def undo_again(run_id: str, by: str, at: int) -> Fact[RunRow | None]:
         return None
     for row in again:
         yield from let_go(row)
+        yield from change(RULE_OUT, of=row.call_id)
         yield from move(
             row, Move.RESEND, EventType.QUEUED, at, {"why": "the undoing is tried again", "by": by},
             owner_id=None, by_decision=0, outcome=None, code=None, message=None, details=None, not_before=None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..ledger.admission import owner_lives
 from ..ledger.dispatching import undisturbed
 from ..ledger.errors import KeyMissingError, NoSuchPayloadError
-from ..ledger.evidence import is_known
+from ..ledger.evidence import DOUBTED, is_known
 from ..ledger.proposals import repropose
 from ..ledger.queries import ATTEMPTS
 from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
@@ -177,7 +177,8 @@ class Reconciler:
     async def _not_yet(self, row: CallRow, contract: Contract | None) -> None:
         """`not_happened` cannot be said while an attempt may still act."""
         for attempt in await self._parts.ledger.reads.fetch(ATTEMPTS, call_id=row.call_id):
-            if is_known(attempt, is_read=row.is_read) is not False:
+            answered = attempt.outcome == DOUBTED and attempt.handler_ended_at is not None  # it acts no more
+            if not answered and is_known(attempt, is_read=row.is_read) is not False:
                 await self._may_not_act(row, contract, attempt)
 
     async def _may_not_act(self, row: CallRow, contract: Contract | None, attempt: AttemptRow) -> None:

@@ -34,7 +34,7 @@ def shop(tmp_path: Path) -> Workshop:
 
 
 def opened(shop: Workshop, more: str = "", **head: str) -> Any:
-    return bench(shop, more, **{"python": MODULES} | head)
+    return bench(shop, more, clock=None, **{"python": MODULES} | head)
 
 
 async def proposed(at: Bench, tool: str, arguments: View, **more: Any) -> tuple[View, View]:

@@ -9,7 +9,7 @@ from ...ledger.run_rows import WHOLE
 from ...ledger.undoing import MOST_ATTEMPTS, may_be_sent_again
 from ..plan.model import OnPlanFailure
 from ..views import error_of
-from .effects import Effect, UndoState, effects_to_undo
+from .effects import Effect, UndoState, effects_to_undo, is_complete
 from .states import RunStatus
 
 if TYPE_CHECKING:
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from ..plan.model import Plan
 
 EARLIER_VERSION = "It ended before this version could undo it; reconcile on the run does it now."
+
+
+def compensation_of(plan: Plan, found: Snapshot) -> str:
+    """`compensation`: as it is stored; what was not undone and is by now is not called incomplete any more."""
+    stored = found.run.compensation
+    if stored != "incomplete" or found.run.verdict is None:
+        return stored
+    unresolved = any(row.is_unresolved for row in found.calls)
+    effects = effects_to_undo(plan, found.calls, found.undos, found.undo_notes)
+    return "complete" if is_complete(effects, unresolved=unresolved) else stored
 
 
 def compensations_of(plan: Plan, found: Snapshot) -> Iterable[JsonObject]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...ledger.recovering import get_attempt, take_over
+from ...ledger.recovering import adopt, get_attempt, take_over
 from ...ledger.run_calls import living
 from ...ledger.states import UNRESOLVED, CallState
 from ..clock import MICROSECOND
@@ -51,15 +51,32 @@ class Doubts:
                 moved = await self.ask(row, compensating=True) or moved
         return moved
 
+    async def stranded(self, undos: Sequence[CallRow]) -> CallRow | None:
+        """An undo of which nobody knows, whose process is gone, and about which asking once may tell more."""
+        for undo in undos:
+            open_ = undo.state == CallState.AWAITING_RECONCILIATION and not self._steps.is_for_a_person(undo)
+            if open_ and await self._is_left(undo):
+                return undo
+        return None
+
     async def take(self, row: CallRow) -> bool:
         """Take over what a process had under way that is gone; False if it lives."""
-        owner_id, at = row.owner_id, self._tools.parts.clock.now()
-        if owner_id is None or owner_id in await self._ledger.record(lambda: living([owner_id])):
+        at = self._tools.parts.clock.now()
+        if not await self._is_left(row):
             return False
         return await self._ledger.record(lambda: take_over(row.call_id, self._owner_id, at)) is not None
 
     async def ask(self, row: CallRow, *, compensating: bool) -> bool:
-        """Follow the order of recovery once; True if its state is another one then, or it moved meanwhile."""
+        """Follow the order of recovery once; True if its state is another one then, or it moved meanwhile.
+
+        What a process that is gone had parked is this one's from then on, so that it is followed once and no more.
+        """
+        if await self._is_left(row):
+            at = self._tools.parts.clock.now()
+            adopted = await self._ledger.record(lambda: adopt(row.call_id, self._owner_id, at))
+            if adopted is None:
+                return True
+            row = adopted
         try:
             done = await self._tools.reconciler.follow(row, repeatable_here=True, compensating=compensating)
         except RefusedError:
@@ -75,6 +92,12 @@ class Doubts:
             elif row.state in UNRESOLVED and (until := await self._settles_at(row)) is not None and until >= now:
                 found.append(until + 1)
         return min(found, default=None)
+
+    async def _is_left(self, row: CallRow) -> bool:
+        owner_id = row.owner_id
+        if owner_id is None or owner_id == self._owner_id:
+            return False
+        return owner_id not in await self._ledger.record(lambda: living([owner_id]))
 
     async def _settles_at(self, row: CallRow) -> int | None:
         entry = self._tools.parts.catalogue.get(row.tool, row.version)

@@ -136,16 +136,29 @@ class UndoDrive:
         if unknown and not known.ended_before:
             return await self._settle(unknown)
         effects = effects_to_undo(self._plan, known.rows, known.undos, known.notes)
-        if (doubtful := next((effect for effect in effects if self._is_news(known, effect)), None)) is not None:
-            await self._put_down(doubtful)
-            return None
+        if await self._caught_up(known, effects):
+            return await self._next(known, effects, unresolved=bool(unknown))
+        return None
+
+    async def _caught_up(self, known: Known, effects: Sequence[Effect]) -> bool:
+        """True if all that has become of the undos is put down; else one thing more is."""
+        if (stranded := await self._doubts.stranded(known.undos)) is not None:
+            await self._doubts.ask(stranded, compensating=False)
+            return False
+        news = next((effect for effect in effects if self._is_news(known, effect)), None)
+        if news is not None:
+            await self._put_down(news)
+        return news is None
+
+    async def _next(self, known: Known, effects: Sequence[Effect], *, unresolved: bool) -> Over | None:
         stopped = self._plan.compensation == "strict" and any(_failed(effect) for effect in effects)
         if stopped and known.run.cancel_requested_at is None and not known.ended_before:
             return await self._rest(Parked(RunStatus.AWAITING_RECONCILIATION.value, STRICT, pauses=True))
         todo = next((effect for effect in effects if effect.state in UNDECIDED), None)
         if todo is None:
-            complete = is_complete(effects, unresolved=bool(unknown))
-            return await self._finish("complete" if complete else "incomplete")
+            complete = is_complete(effects, unresolved=unresolved)
+            done = "complete" if effects else "none"  # what was doubted turned out not to have happened
+            return await self._finish(done if complete else "incomplete")
         if known.run.cancel_requested_at is not None:
             return await self._withdraw(todo)
         return await self._undo(todo, known)

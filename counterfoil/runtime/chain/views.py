@@ -16,7 +16,7 @@ from ..by_hand import how_by_hand
 from ..clock import rfc3339
 from ..plan.spending import limits_of
 from ..views import WAIT_S, ErrorView, Next, how_to_decide
-from .compensations import compensations_of
+from .compensations import compensation_of, compensations_of
 from .effects import UndoState, undo_state
 from .folding import has_effect
 from .states import RunStatus
@@ -129,7 +129,7 @@ def body_of(
         **given,
         "pending": [*pending_of(found)],
         "unresolved": [*unresolved_of(found, told.contract)],
-        "compensation": run.compensation,
+        "compensation": compensation_of(plan, found),
         "compensations": [*compensations_of(plan, found)],
         "budget": budget_of(plan, found, told.ceiling),
         "version": run.version,
@@ -185,7 +185,7 @@ def pending_of(found: Snapshot) -> Iterable[JsonObject]:
         yield {
             "approval_id": approval.approval_id,
             "step": row.step if several else name_of(row),
-            "undo": row.call_id in undos,
+            **({"undo": True} if row.call_id in undos else {}),
             "tool": approval.tool,
             "arguments": [json.loads(call.args_shown) for call in items] if several else json.loads(row.args_shown),
             "digest": approval.digest,
