@@ -106,7 +106,7 @@ class Tool(Generic[P, R]):
         shared = threads or Threads()
         contract, hands = self.contract, FunctionAdapter(self._main.handler, shared)
         main: Adapter = PersonAdapter(hands.problems) if contract.gate.manual else hands
-        made = [(contract, main)]
+        made: list[tuple[Contract, Adapter]] = [(contract, main)]
         beside = [part for part in (self._probe, self._undo) if part is not None]
         made.extend((part.contract(), FunctionAdapter(part.handler, shared)) for part in beside)
         return made

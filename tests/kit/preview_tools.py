@@ -15,7 +15,12 @@ HIDING = "paid\u202e in full"
 async def peek(order_id: str) -> dict[str, Any]:
     """What there is to know of an order."""
     World.here().mark(order_id, "peeked")
-    return {"order_id": order_id, "state": HIDING, "api_key": "sk_live_0123456789abcdef0123", "much": "x" * 20_000}
+    return {
+        "order_id": order_id,
+        "state": HIDING,
+        "api_key": "sk_live_0123456789abcdef0123",
+        "much": [f"line {n} of many" for n in range(2_000)],
+    }
 
 
 @tool(effect="read", open_world=False, sensitive=["/note"])

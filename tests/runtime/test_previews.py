@@ -53,7 +53,7 @@ async def test_an_approver_is_shown_what_a_read_showed_redacted_bounded_and_visi
         assert (preview["output"]["order_id"], preview["output"]["state"]) == ("o1", "paid<U+202E> in full")
         told = json.dumps(preview)
         assert "sk_live" not in told
-        assert len(told) < 6_000
+        assert 1_000 < len(told) < 6_000
         (read,) = shop.book.calls("tool = 'peek'")
         assert (read["parent_call_id"], read["route"], read["subject"], read["outcome"]) == (
             call["call_id"],
@@ -93,7 +93,7 @@ async def test_secrets_among_the_arguments_are_not_told_by_a_preview(shop: Works
 @pytest.mark.parametrize(
     ("tool", "why"),
     [
-        ("drop_slow", "no answer within 0.3 s"),
+        ("drop_slow", "It gave no answer within 0.3 s."),
         ("drop_broken", "no o1<U+200B> here"),
         ("drop_nothing", "found nothing"),
         ("drop_scoped", "peeking"),
@@ -136,7 +136,7 @@ async def test_the_items_of_a_for_each_are_previewed_up_to_a_few(shop: Workshop)
         preview = approval["preview"]
         assert [(item["n"], item["output"]["order_id"]) for item in preview["items"]] == list(enumerate(orders[:5]))
         assert (preview["output"], preview["error"]) == (None, "Previewed are 5 of its 7 items.")
-        assert len(json.dumps(preview)) < 8_000
+        assert 1_000 < len(json.dumps(preview)) < 8_000
         assert len(shop.book.calls("tool = 'peek'")) == 5
 
 
