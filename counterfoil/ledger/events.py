@@ -21,6 +21,7 @@ class EventType(StrEnum):
     SETTLED = "settled"  # T2
     RETRIED = "retried"  # an attempt is known not to have taken effect; another one follows
     LOST = "lost"  # T1 without T2: nobody here knows
+    GRANT_RENEWED = "grant_renewed"  # its subject lets a waiting call, or a run, act for longer
     STALLED = "stalled"  # decided, and something else stands in its way: its window stands still
     PROBED = "probed"
     CLAIMED = "claimed"  # a server carries on what a decision queued

@@ -14,8 +14,10 @@ from sqlalchemy import bindparam, or_, select, update
 from ..canonical import JsonObject
 from .admission import keep_key, owner_lives
 from .bookkeeping import RULE_OUT, Delivery, mark_delivered
+from .budgeting import spend_after
 from .events import EventType
 from .evidence import RULED_OUT, earlier_unknown
+from .grants import Renewal
 from .rows import SELECT_ATTEMPT, SELECT_ATTEMPTS, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
 from .sql import Fact, Sql, change, fetch, one
@@ -161,6 +163,7 @@ def resolve(
         return None
     if word is not None:
         row = yield from touch(row, EventType.RESOLVED, settlement.at, word)
+    yield from spend_after(row, settlement.output)
     return (yield from conclude(row, settlement))
 
 
@@ -206,8 +209,11 @@ def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject)
     )
 
 
-def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
-    """The key of a call of which nothing ever left came again: the same call, its next attempt. None if it moved."""
+def attempt_again(call_id: str, owner_id: str, at: int, grant: Renewal | None = None) -> Fact[CallRow | None]:
+    """The key of a call of which nothing ever left came again: the same call, its next attempt. None if it moved.
+
+    It acts under the `grant` of who has asked anew.
+    """
     row = yield from get_call(call_id)
     if row is None or row.state != CallState.SETTLED or row.outcome != "retryable_failure" or row.sent != "no":
         return None
@@ -229,6 +235,8 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
             message=None,
             request_owner=owner_id,
             cancel_requested_at=None,
+            scopes=row.scopes if grant is None else grant.scopes,
+            grant_expires_at=row.grant_expires_at if grant is None else grant.until(row.grant_expires_at or 0),
         )
     )
 

@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from ..canonical import JsonObject
 from .admission import owner_lives
+from .approvals import run_stood_still
 from .chain import INSERT_EVENT, Head, following
 from .events import EventType
 from .rows import CallRow
@@ -220,7 +221,7 @@ def claim_run(run_id: str, owner_id: str, at: int) -> Fact[Claimed | None]:
     claimed = yield from touch_run(
         run, EventType.RUN_CLAIMED, at, data,
         status="running", reason=None, message=None, due_at=None, waits_for=None, owner_id=owner_id,
-        wakes=run.wakes + 1, started_at=run.started_at or at, paused_at=None,
+        wakes=run.wakes + 1, started_at=run.started_at or at, paused_at=None, stood_still=run.stood_still + stood_still,
         deadline_at=None if run.deadline_at is None else run.deadline_at + stood_still,
     )  # fmt: skip
     return Claimed(claimed, run.owner_id)
@@ -338,6 +339,8 @@ def take_up(run_id: str, *, by: str, scopes: str, grant_expires_at: int, at: int
         return run
     if run.owner_id is not None and run.stopped_at is None and at < run.grant_expires_at:
         return run
+    if at >= run.grant_expires_at:
+        yield from run_stood_still(run_id, run.grant_expires_at)
     yield from post(run_id, at)
     return (
         yield from touch_run(

@@ -9,14 +9,15 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.admission import owner_lives
 from ..ledger.dispatching import undisturbed
 from ..ledger.errors import KeyMissingError, NoSuchPayloadError
 from ..ledger.evidence import DOUBTED, is_known
-from ..ledger.proposals import repropose
+from ..ledger.hindering import hindrance
+from ..ledger.proposals import Hindered, repropose
 from ..ledger.queries import ATTEMPTS
 from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
 from ..ledger.redact import hide_values, redact_text
@@ -27,8 +28,10 @@ from ..registry.outcome import Outcome, ProbeAnswer
 from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
+from ..visible import visible
 from .by_hand import require_fitting
 from .clock import rfc3339
+from .hindered import hindered
 from .proposing import principal_of
 from .recovery import Advice, Situation, Step, advise, settles_at
 from .refusal import refuse
@@ -125,21 +128,9 @@ class Reconciler:
             RefusedError: the word cannot be taken, or not yet.
         """
         contract = self._contract(row)
-        by_hand = contract is not None and contract.gate.manual
-        if word.resolution == "not_happened" and not by_hand:  # nothing of ours may still act for a person
-            await self._not_yet(row, contract)
-        if word.resolution == "happened" and contract is not None and by_hand:
-            require_fitting(contract, word.output)
+        await self.require_sayable(row, word)
         secrets = await self._secrets(row, contract)
-        said: JsonObject = {
-            "resolution": word.resolution,
-            "evidence": redact_text(str(hide_values(word.evidence, secrets))),
-            "by": word.by,
-            "strength": word.strength,
-            "via": word.via,
-            "then": word.then if word.resolution == "not_happened" else None,
-            "external_reference": hide_values(word.external_reference, secrets),
-        }
+        said = _kept(word, secrets)
         async with self._alone(row.call_id):
             done = await self._take(row, contract, word, said, secrets)
         if done is None:
@@ -148,6 +139,26 @@ class Reconciler:
             )
         return done
 
+    async def require_sayable(self, row: CallRow, word: Word) -> None:
+        """Raise as `say` where the word cannot be taken yet."""
+        contract = self._contract(row)
+        by_hand = contract is not None and contract.gate.manual
+        if word.resolution == "not_happened" and not by_hand:  # nothing of ours may still act for a person
+            await self._not_yet(row, contract)
+        if word.resolution == "happened" and contract is not None and by_hand:
+            require_fitting(contract, word.output)
+
+    async def without_secrets(self, row: CallRow, word: Word) -> Word:
+        """A word in which no secret of the call's arguments stands, to be shown."""
+        secrets = await self._secrets(row, self._contract(row))
+        reference = word.external_reference
+        return replace(
+            word,
+            evidence=redact_text(visible(str(hide_values(word.evidence, secrets)))),
+            external_reference=None if reference is None else visible(str(hide_values(reference, secrets))),
+            output=hide_values(word.output, secrets),
+        )
+
     async def _take(
         self, row: CallRow, contract: Contract | None, word: Word, said: JsonObject, secrets: tuple[str, ...]
     ) -> CallRow | None:
@@ -155,6 +166,8 @@ class Reconciler:
         if word.resolution == "still_unknown":
             return await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
         if word.resolution == "not_happened" and word.then == "retry" and row.cancel_requested_at is None:
+            if row.approval_id is not None and (found := await parts.ledger.record(lambda: hindrance(row, at))):
+                raise hindered(found, row)  # before anything of the word is recorded: it can be said again then
             noted = await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
             noted = await self._rule_out(noted) if noted is not None else None
             why = "a person says that it did not happen"
@@ -261,6 +274,9 @@ class Reconciler:
         """Queue it, or propose it anew where its approval does not cover another sending.
 
         What somebody asked to stop is sent again only on a person's word.
+
+        Raises:
+            RefusedError: a decision is needed, and it is not the only thing that is missing.
         """
         parts, at = self._parts, self._parts.clock.now()
         if row.cancel_requested_at is not None and not fresh:
@@ -269,6 +285,8 @@ class Reconciler:
             approval = await self._propose(row, contract, {"why": why, "fresh": fresh})
             if approval is not None:
                 done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
+                if isinstance(done, Hindered):
+                    raise hindered(done.by, row)
                 return done.row if done is not None else None
         owner_id = parts.ledger.owner_id
         return await parts.ledger.record(lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}))
@@ -310,9 +328,22 @@ class Reconciler:
         finally:
             if not lock.locked():
                 self._busy.pop(call_id, None)
+            self._parts.passing.stir()  # what nobody knew may be known now, and no longer in anybody's way
 
 
 def did_not_happen(by: str, message: str, at: int) -> Settlement:
     """An attempt of which nobody knew is established to have had no effect."""
     code = ErrorCode.TOOL_FAILED.value
     return Settlement("permanent_failure", "unknown", at, by, code, message, details={"effect": "none"})
+
+
+def _kept(word: Word, secrets: tuple[str, ...]) -> JsonObject:
+    return {
+        "resolution": word.resolution,
+        "evidence": redact_text(str(hide_values(word.evidence, secrets))),
+        "by": word.by,
+        "strength": word.strength,
+        "via": word.via,
+        "then": word.then if word.resolution == "not_happened" else None,
+        "external_reference": hide_values(word.external_reference, secrets),
+    }

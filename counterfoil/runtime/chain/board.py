@@ -49,6 +49,8 @@ class Halt:
 CANCEL: Final = Halt(StepState.CANCELLED, "cancelled", "The run was cancelled before it was sent.")
 OVERDUE: Final = Halt(StepState.NOT_RUN, "deadline_exceeded", "The run's deadline passed before it was sent.")
 SPENT: Final = Halt(StepState.NOT_RUN, "budget", "The run's own budget was used up before it.")
+FINAL_HALTS: Final = frozenset({CANCEL, OVERDUE, SPENT})
+"""Of these the first that came decides how the run ends, but for a cancellation, which comes before the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class Board:
         self.notes: list[StepChange] = []
         self.codes: dict[str, str | None] = {}
         self.halt: Halt | None = None
+        self.known = True  # whether its subject is known here (any more)
         self.done = 0
         self.effects = False  # whether anything has had an effect
         self.doubtful: list[str] = []  # calls that failed, and whether they had an effect is not known
@@ -207,7 +210,7 @@ class Board:
         """True unless its subject has stopped the run, or is to renew its authority."""
         if self.run.stopped_at is not None and not self.is_read(place):
             return False
-        return now < self.run.grant_expires_at
+        return self.known and now < self.run.grant_expires_at
 
     def begin_item(self, place: Place) -> JsonValue:
         """An item is under way; its value."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
     from ..refusal import Reason
     from .board import Board, Later
+    from .timing import Bound
 
 WATCH_US: Final = 30_000_000
 """How often a run looks again that is held up by more calls than the one that is to wake it, in microseconds."""
@@ -54,19 +55,19 @@ def is_left_to_undoing(board: Board) -> bool:
     return not waits and all(row.state in UNRESOLVED for row in board.parked.values())
 
 
-def parked(board: Board, now: int) -> Parked:
-    """Why nothing of a run moves that has not ended."""
+def parked(board: Board, now: int, bound: Bound | None) -> Parked:
+    """Why nothing of a run moves that has not ended; `bound` is when its time is up, unless only people are awaited."""
     run = board.run
     states = [state_of(row) for row in board.parked.values()]
     states += [StepState.AWAITING_RECONCILIATION] * bool(board.held)
-    status, reason = waits_for(states), held_back(run, now)
+    status, reason = waits_for(states), held_back(run, now, known=board.known)
     dues = [later.due_at for later in board.later.values()]
     others = sorted({row.call_id for row in board.held.values() if row.run_id != run.run_id})
     if len(others) > 1:
         dues.append(now + WATCH_US)
     pauses = not dues and not others
-    if not pauses and run.deadline_at is not None:
-        dues.append(run.deadline_at)
+    if not pauses and bound is not None:
+        dues.append(bound.at)
     soonest = _soonest(board.later.values())
     if status is None and reason is None and soonest is not None:
         reason = why_later(soonest.reason)
@@ -80,11 +81,11 @@ def parked(board: Board, now: int) -> Parked:
     )
 
 
-def held_back(run: RunRow, now: int) -> str | None:
-    """Why nothing with an effect may be sent for this run, whatever it is."""
+def held_back(run: RunRow, now: int, *, known: bool) -> str | None:
+    """Why nothing with an effect may be sent for this run, whatever it is; `known`: its subject is, by now."""
     if run.stopped_at is not None:
         return "stopped"
-    return "authority_expired" if now >= run.grant_expires_at else None
+    return "authority_expired" if now >= run.grant_expires_at or not known else None
 
 
 def _soonest(waiting: Iterable[Later]) -> Later | None:

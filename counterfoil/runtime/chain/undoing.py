@@ -165,16 +165,21 @@ class UndoDrive:
 
     async def _settle(self, unknown: Sequence[CallRow]) -> Over | None:
         """What the run's own calls did must be known before anything is undone."""
-        may_send = self.run.cancel_requested_at is None and held_back(self.run, self._clock.now()) is None
+        may_send = self.run.cancel_requested_at is None and self._held_back() is None
         if await self._doubts.follow(unknown, may_send=may_send):
             return None
         if any(row.state == CallState.DISPATCHED for row in unknown):
             await self._pause()
             return None
         status = waits_for(state_of(row) for row in unknown) or RunStatus.QUEUED
-        reason = held_back(self.run, self._clock.now()) if status is RunStatus.QUEUED else None
+        reason = self._held_back() if status is RunStatus.QUEUED else None
         due = await self._doubts.due(unknown, may_send=may_send)
         return await self._rest(Parked(status.value, reason, due_at=due, pauses=due is None))
+
+    def _held_back(self) -> str | None:
+        """Why nothing may be sent for this run now: its subject's word, its authority, or that nobody knows it."""
+        known = self._tools.parts.scopes_now(self._steps.principal) is not None
+        return held_back(self.run, self._clock.now(), known=known)
 
     def _is_news(self, known: Known, effect: Effect) -> bool:
         """True for an effect whose fate is not put down yet as it should be."""
@@ -202,7 +207,7 @@ class UndoDrive:
         if undo is not None and undo.state == CallState.DISPATCHED:
             await self._recover(undo)
             return None
-        if (why := held_back(known.run, self._clock.now())) is not None:
+        if (why := self._held_back()) is not None:
             return await self._rest(Parked("queued", why, pauses=True))
         if undo is None:
             return await self._came(effect, await self._undos.start(effect, self._steps.principal, known.rows))

@@ -172,7 +172,7 @@ class OrderStore:
         order = self.order(order_id)
         if order is None:
             raise RefusedError(f"no order {order_id}")
-        raise RefusedError(f"{order['article']} is out of stock")
+        raise RefusedError(f"no {order['article']!r} in stock")
 
     def message(self, to: str, text: str, key: str | None) -> Message:
         """Send a message; one key sends one."""

@@ -188,7 +188,7 @@ class _Scenes:
         view = await ask(client, "status", run_id=run_id)
         failed = next(step for step in view["steps"] if step["id"] == "again")
         said = part(failed, "error").get("message")
-        self.line("Fail", f"another chain has refunded, and then: {said}.")
+        self.line("Fail", f"a second chain refunds, then fails: {said}.")
         await self._approve(view, "In the person's place: take it back.")
         view = await until(client, run_id, "failed")
         self.compensation = view["compensation"]
