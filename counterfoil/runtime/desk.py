@@ -32,7 +32,7 @@ from .chain.doors import is_run, no_resolution
 from .clock import micros
 from .deciding import Decider
 from .decisions import Around, Decisions
-from .following import UNDER_WAY
+from .following import SOON
 from .reconciling import RESOLUTIONS, Word
 from .refusal import RefusedError, refuse, refuse_arguments
 from .sending import cannot_record
@@ -280,7 +280,7 @@ class Desk(Decisions):
     async def _stilled(self, row: CallRow, wait_s: float) -> CallView:
         """The view of a call that was followed up; one that is sent again is waited for, a person's decision is not."""
         if row.in_run or (row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id):
-            row = await self._follower.until_still(row.call_id, wait_s, moving=UNDER_WAY) or row
+            row = await self._follower.until_still(row.call_id, wait_s, moving=SOON) or row
         return await self._view(row)
 
     def _word(self, row: CallRow, resolution: str, evidence: str | None, then: str | None, person: Decider) -> Word:

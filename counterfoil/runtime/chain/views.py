@@ -14,7 +14,7 @@ from ...registry.vocabulary import ErrorCode, RecoveryClass
 from ..clock import rfc3339
 from ..plan.model import OnPlanFailure
 from ..plan.spending import limits_of
-from ..views import WAIT_S, ErrorView, Next, how_to_decide
+from ..views import WAIT_S, ErrorView, Next, how_far, how_to_decide
 from .folding import has_effect
 from .states import RunStatus
 
@@ -210,7 +210,7 @@ def how_to_settle(row: CallRow, recovery: RecoveryClass | None) -> str:
     """What settles an unknown outcome, in a sentence."""
     by_hand = f"`counterfoil reconcile {row.call_id} --resolution ... --evidence ...`"
     if row.state == CallState.AWAITING_EXTERNAL:
-        return "The far side has accepted it and still works; reconcile asks how far it is."
+        return how_far(row)
     match recovery:
         case RecoveryClass.PROBE:
             return f"reconcile asks the far side; where that cannot tell, a person says it with {by_hand}."
