@@ -58,6 +58,8 @@ UNDO: Final = "[tools.t.compensation]\n"
         (tool(http="json = {}\nform = {}"), HTTP + 1, "tools.t.http.form", "json or form"),
         (tool(http="json = {}", method="GET"), HTTP, "tools.t.http.json", "GET has no body"),
         (tool(http="refused_status = [404]\nunknown_status = [404]"), HTTP + 1, "tools.t.http.unknown_status", "404"),
+        (tool(http="accepted_status = [202]"), HTTP, "tools.t.http.accepted_status", "give the tool a probe"),
+        (tool(http="accepted_status = [202]", effect="read"), HTTP, "tools.t.http.accepted_status", "a read"),
         (tool(http="idempotency_header = 'K'"), HTTP, "tools.t.http.idempotency_header", "only a tool with"),
         (tool("idempotency = 'keyed'"), MORE, "tools.t.idempotency", "sends it nowhere"),
         (tool("key_retention_s = 5"), MORE, "tools.t.key_retention_s", "only a keyed tool"),

@@ -68,6 +68,7 @@ def check_tool(config: Configuration, name: str, table: ToolTable, hosts: Hosts)
         _check_requests(checked, schema, hosts)
         _check_pages(checked, schema)
     _check_keys(checked)
+    _check_accepted(checked)
     if table.probe is not None:
         _check_signs(checked, table.probe)
     if table.compensation is not None:
@@ -184,6 +185,17 @@ def _check_key(checked: Checked, key: str, spec: HttpTool, idempotency: Idempote
     if idempotency is Idempotency.KEYED and not sends_key(spec):
         checked.say(key, "a keyed tool sends its key, and this one sends it nowhere; state idempotency_header, or "
                          "{call.action_id} in the request")  # fmt: skip
+
+
+def _check_accepted(checked: Checked) -> None:
+    """What was accepted is waited for, and only a probe can tell how it ends."""
+    table, key = checked.table, "http.accepted_status"
+    if not table.http.accepted_status:
+        return
+    if table.effect is Effect.READ:
+        checked.say(key, "a read has no effect to wait for; leave it out, or state the effect")
+    elif table.probe is None:
+        checked.say(key, "nobody can ask how what was accepted ends; give the tool a probe, or leave it out")
 
 
 def _check_pages(checked: Checked, schema: JsonObject) -> None:

@@ -102,7 +102,8 @@ def tool_of(table: ToolTable) -> HttpTool:
     """The tool's request and how its answer is read."""
     http, pages = table.http, table.http.pages
     paged = Pages(**pages.model_dump()) if pages else None
-    return replace(_answer(http, http.method, http.url), pages=paged)
+    accepted = frozenset(http.accepted_status)
+    return replace(_answer(http, http.method, http.url), pages=paged, accepted_status=accepted)
 
 
 def _answer(table: AnswerTable, method: str, url: str) -> HttpTool:
