@@ -130,12 +130,19 @@ def stop_waiting(call_id: str, revision: int, owner_id: str, why: str, at: int) 
     return done
 
 
-def asked(row: CallRow, known_due: int | None, due_at: int | None) -> dict[str, Any]:
+class Again(NamedTuple):
+    """When the far side is asked next, and when that was to be as whoever asks now began to ask; microseconds."""
+
+    due_at: int
+    was_due_at: int | None
+
+
+def asked(row: CallRow, again: Again | None) -> dict[str, Any]:
     """What a probe's answer changes of an accepted call: it is free again, and when it is asked about next.
 
     Somebody who woke it while it was asked has it asked again at once.
     """
-    if row.state != CallState.AWAITING_EXTERNAL:
+    if row.state != CallState.AWAITING_EXTERNAL or again is None:
         return {}
-    woken = row.not_before != known_due
-    return {"owner_id": None, "not_before": row.not_before if woken else due_at}
+    woken = row.not_before != again.was_due_at
+    return {"owner_id": None, "not_before": row.not_before if woken else again.due_at}

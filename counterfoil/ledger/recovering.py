@@ -16,7 +16,7 @@ from .admission import keep_key, owner_lives
 from .bookkeeping import Delivery, mark_delivered
 from .events import EventType
 from .evidence import RULED_OUT, earlier_unknown
-from .external import asked
+from .external import Again, asked
 from .rows import SELECT_ATTEMPT, SELECT_ATTEMPTS, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
 from .sql import Fact, Sql, change, fetch, one
@@ -146,16 +146,18 @@ def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     return (yield from touch(row, EventType.CLAIMED, at, {"to": owner_id}, owner_id=owner_id))
 
 
-def note_probe(known: CallRow, answer: str, probe_call_id: str, at: int, due_at: int | None) -> Fact[CallRow | None]:
+def note_probe(
+    call_id: str, revision: int, answer: str, probe_call_id: str, at: int, *, again: Again | None = None
+) -> Fact[CallRow | None]:
     """What a probe answered, as an event of the call it asked about; None if that moved meanwhile.
 
-    `known` is that call as it was before it was asked about; an accepted one is asked about again at `due_at`.
+    `again` says when an accepted call is asked about next.
     """
-    row = yield from get_call(known.call_id)
-    if row is None or row.revision != known.revision:
+    row = yield from get_call(call_id)
+    if row is None or row.revision != revision:
         return None
     data: JsonObject = {"answer": answer, "probe": probe_call_id}
-    return (yield from touch(row, EventType.PROBED, at, data, **asked(row, known.not_before, due_at)))
+    return (yield from touch(row, EventType.PROBED, at, data, **asked(row, again)))
 
 
 def resolve(

@@ -14,6 +14,7 @@ from .asking import Asking
 from .following import MOVING, UNDER_WAY
 from .holding import Holds
 from .refusal import RefusedError
+from .signalling import Signals
 from .views import ApprovalView, CallView, PlainView
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Decisions:
         self._asking = Asking(parts, viewer, self._approvals, around.refusals)
         self._approvals.ask = self._asking.put_to
         self.holding = Holds(parts)
+        self.signals = Signals(parts)
 
     async def confirm(  # noqa: PLR0913 (the fields of the base tool)
         self,

@@ -16,7 +16,7 @@ from ..ledger.admission import owner_lives
 from ..ledger.dispatching import undisturbed
 from ..ledger.errors import KeyMissingError, NoSuchPayloadError
 from ..ledger.evidence import is_known
-from ..ledger.external import accept_after_probe, stop_waiting
+from ..ledger.external import Again, accept_after_probe, stop_waiting
 from ..ledger.proposals import repropose
 from ..ledger.queries import ATTEMPTS
 from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
@@ -214,8 +214,12 @@ class Reconciler:
         said = await self._said(view)
         answer = _answer_in(said)
         at, probe_id = self._parts.clock.now(), view.call_id or ""
-        due_at = next_poll(contract, row.external_until or at, at, _wish(said), self._parts.chance())
-        noted = await self._parts.ledger.record(lambda: note_probe(row, answer.value, probe_id, at, due_at))
+        again = Again(
+            next_poll(contract, row.external_until or at, at, _wish(said), self._parts.chance()), row.not_before
+        )
+        noted = await self._parts.ledger.record(
+            lambda: note_probe(row.call_id, row.revision, answer.value, probe_id, at, again=again)
+        )
         if noted is None:
             raise refuse(ErrorCode.VERSION_CONFLICT, "The call moved while it was asked about.", call_id=row.call_id)
         asked = Situation(

@@ -238,3 +238,52 @@ async def test_a_wait_goes_on_in_another_process(open_: OpenApp, stage: Stage, c
     await later(second, clock, 6)
     assert (await until(second, view.call_id, "settled")).outcome == "success"
     assert stage.count("probed") == 1
+
+
+async def test_a_signal_has_the_far_side_asked_and_settles_nothing_itself(
+    app: App, stage: Stage, clock: HandClock
+) -> None:
+    view = await accepted(app, stage)
+    stage.then("probe", pending, found)
+    told = await app.runtime.signals.signal(view.call_id or "")
+    assert told.wire() == {"signalled": [{"call_id": view.call_id, "step": None, "tool": "probed"}]}
+    assert (await until(app, view.call_id, "awaiting_external")).outcome is None
+    await later(app, clock, 0)
+    await answered(app, view.call_id, 1)
+    assert (await until(app, view.call_id, "awaiting_external")).outcome is None
+    await app.runtime.signals.signal(view.call_id or "")
+    await later(app, clock, 0)
+    assert (await until(app, view.call_id, "settled")).outcome == "success"
+
+
+async def test_a_signal_while_the_far_side_is_asked_has_it_asked_once_more(
+    app: App, stage: Stage, clock: HandClock
+) -> None:
+    view = await accepted(app, stage)
+    go = asyncio.Event()
+    stage.held.append(go)
+    begun = asyncio.Event()
+
+    async def slowly(_: Call) -> Probe:
+        begun.set()
+        await go.wait()
+        return Probe.pending()
+
+    stage.then("probe", slowly, found)
+    await later(app, clock, 6)
+    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    clock.pass_(1)
+    assert not (await app.runtime.signals.signal(view.call_id or "")).is_error
+    go.set()
+    assert (await until(app, view.call_id, "settled")).outcome == "success"
+    assert stage.count("probe") == 2
+
+
+async def test_a_signal_to_what_does_not_wait_is_refused(app: App, stage: Stage) -> None:
+    done = await app.call("book", {"ref": "1"})
+    told = await app.runtime.signals.signal(done.call_id or "")
+    unknown = await app.runtime.signals.signal("call_nobody")
+    assert told.error is not None
+    assert unknown.error is not None
+    assert (told.error.code, unknown.error.code) == ("version_conflict", "not_found")
+    assert "settled" in told.error.message

@@ -1,14 +1,14 @@
-"""A run with a step that its far side has accepted: the others go on, nobody drives it meanwhile, and a probe ends it."""
+"""A run with a step that its far side has accepted: the others go on, nobody drives it, and a probe ends the wait."""
 
 from __future__ import annotations
 
 import asyncio
-
 from typing import Any
 
 import pytest
 
 from counterfoil import Call, Outcome, Probe
+from counterfoil.runtime.views import PlainView
 from counterfoil.server.app import App
 from tests.runtime.bench import HandClock
 from tests.runtime.chain.running import HOUR, LIMIT_S, Runs, step
@@ -140,3 +140,26 @@ async def test_items_that_were_accepted_end_one_by_one(runs: Runs, stage: Stage,
     await sweep(runs.app)
     row = await runs.until(row.run_id, lambda row: row.finished_at is not None)
     assert (row.status, stage.count("probed"), stage.count("book")) == ("succeeded", 3, 1)
+
+
+async def test_a_signal_names_a_step_or_one_of_its_items(runs: Runs, stage: Stage) -> None:
+    stage.then("probed", accepts, accepts)
+    row, _ = await runs.end(step("slow", "probed", args={"ref": "${item}"}, for_each=["x", "y"]), step("fast"))
+    signal = runs.app.runtime.signals.signal
+    assert _places(await signal(row.run_id, "slow[1]")) == ["slow[1]"]
+    assert _places(await signal(row.run_id, "slow")) == ["slow[0]", "slow[1]"]
+    for name, where, code, says in [
+        (row.run_id, "fast", "version_conflict", "settled"),
+        (row.run_id, "slow[7]", "version_conflict", "slow[0], slow[1]"),
+        (row.run_id, None, "invalid_arguments", "step"),
+        ("run_nobody", "slow", "not_found", "run_nobody"),
+    ]:
+        told = await signal(name, where)
+        assert told.error is not None
+        assert told.error.code == code
+        assert says in told.error.message
+
+
+def _places(view: PlainView) -> list[str]:
+    told: Any = view.wire()
+    return sorted(one["step"] for one in told["signalled"])
