@@ -106,10 +106,12 @@ def claim_poll(call_id: str, owner_id: str, at: int, again_at: int) -> Fact[Call
 
 
 def wake(call_id: str, at: int) -> Fact[CallRow | None]:
-    """Have the far side asked now; None if this call is not waited for. It changes nothing that is known of it."""
+    """Have the far side asked at that time; None if this call is not waited for. Nothing known of it changes."""
     row = yield from get_call(call_id)
     if row is None or row.state != CallState.AWAITING_EXTERNAL:
         return None
+    if row.owner_id is None and row.not_before is not None and row.not_before <= at:
+        return row
     yield from change(_WAKE, of=call_id, at=at)
     return row._replace(not_before=at)
 

@@ -11,6 +11,7 @@ from ..ledger.errors import LedgerError
 from .answers import not_found, refusal_view
 from .approvals import Approvals
 from .asking import Asking
+from .callbacks import Callbacks
 from .following import MOVING, UNDER_WAY
 from .holding import Holds
 from .refusal import RefusedError
@@ -60,6 +61,7 @@ class Decisions:
         self._approvals.ask = self._asking.put_to
         self.holding = Holds(parts)
         self.signals = Signals(parts)
+        self.callbacks = Callbacks(parts)
 
     async def confirm(  # noqa: PLR0913 (the fields of the base tool)
         self,

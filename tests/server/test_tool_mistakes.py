@@ -60,6 +60,7 @@ UNDO: Final = "[tools.t.compensation]\n"
         (tool(http="refused_status = [404]\nunknown_status = [404]"), HTTP + 1, "tools.t.http.unknown_status", "404"),
         (tool(http="accepted_status = [202]"), HTTP, "tools.t.http.accepted_status", "give the tool a probe"),
         (tool(http="accepted_status = [202]", effect="read"), HTTP, "tools.t.http.accepted_status", "a read"),
+        (tool(http="json = { a = '{call.callback}' }"), HTTP, "tools.t.http.json", "server.public_url"),
         (tool(http="idempotency_header = 'K'"), HTTP, "tools.t.http.idempotency_header", "only a tool with"),
         (tool("idempotency = 'keyed'"), MORE, "tools.t.idempotency", "sends it nowhere"),
         (tool("key_retention_s = 5"), MORE, "tools.t.key_retention_s", "only a keyed tool"),
