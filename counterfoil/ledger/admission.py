@@ -74,8 +74,16 @@ class Held:
 
     kind: str
     name: str
+    by: str
     reason: str
     at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrantLapsed:
+    """What it was asked under is good no more, since then, until its subject renews it."""
+
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +283,7 @@ def says_no(run: Standing, row: CallRow, owner_id: str, at: int) -> RunSaysNo | 
         return RunSaysNo("cancelled")
     if run.stopped_at is not None and not row.is_read:
         return RunSaysNo("stopped")
-    if run.deadline_at is not None and at >= run.deadline_at:
+    if run.deadline_at is not None and at >= run.deadline_at and run.verdict is None:  # undos are beyond it
         return RunSaysNo("deadline")
     return RunSaysNo("authority") if at >= run.grant_expires_at else None
 

@@ -18,8 +18,8 @@ from .approval_rows import (
 )
 from .events import EventType
 from .rows import CallRow, touch
-from .sql import Count, Fact, Sql, change, one
-from .tables import calls, places
+from .sql import Count, Fact, Sql, change, fetch, one
+from .tables import approvals, calls, places
 
 
 class ApprovalState(StrEnum):
@@ -34,6 +34,12 @@ class ApprovalState(StrEnum):
     SUPERSEDED = "superseded"
 
 
+APPROVED_OF_RUN: Sql[ApprovalRow] = Sql(
+    select(*[approvals.c[name] for name in ApprovalRow._fields]).where(
+        approvals.c.run_id == bindparam("run_id"), approvals.c.state == "approved"
+    ),
+    ApprovalRow,
+)
 OPEN: Final = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED})
 
 
@@ -82,16 +88,34 @@ def consume(approval: ApprovalRow, place: PlaceRow, at: int) -> Fact[None]:
         yield from set_state(approval, state, execute_until=window_ends(approval, at), stalled_at=None)
 
 
-def stall(row: CallRow, digest: str, at: int) -> Fact[None]:
-    """What stands in the way of a decided call came after its decision: its window stands still from here on."""
+def stall(row: CallRow, digest: str, since: int, at: int) -> Fact[None]:
+    """Something stands in the way of a decided call, since then: from there, or from its decision on, its window
+    stands still, also where nobody looked before the window's end.
+    """  # noqa: D205 (one sentence)
     found = yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")
     place = yield from one(SELECT_PLACE, approval_id=row.approval_id or "", call_id=row.call_id)
     if found is None or place is None or place.consumed_at is not None or place.digest != digest:
         return
-    in_time = found.execute_until is not None and at <= found.execute_until
-    if found.state == ApprovalState.APPROVED and found.stalled_at is None and in_time:
-        yield from set_state(found, ApprovalState.APPROVED, stalled_at=at)
+    if (yield from stand_still(found, since)):
         yield from touch(row, EventType.STALLED, at, {"approval_id": found.approval_id})
+
+
+def stand_still(approval: ApprovalRow, since: int) -> Fact[bool]:
+    """The window of an approved proposal stands still since then, or since its decision; False if it does already, or
+    was over by then.
+    """  # noqa: D205 (one sentence)
+    since = max(since, approval.decided_at or since)
+    in_time = approval.execute_until is not None and since <= approval.execute_until
+    if approval.state != ApprovalState.APPROVED or approval.stalled_at is not None or not in_time:
+        return False
+    yield from set_state(approval, ApprovalState.APPROVED, stalled_at=since)
+    return True
+
+
+def run_stood_still(run_id: str, since: int) -> Fact[None]:
+    """Nothing of a run could be sent since then: so stood the windows of what is approved of it."""
+    for approval in (yield from fetch(APPROVED_OF_RUN, run_id=run_id)):
+        yield from stand_still(approval, since)
 
 
 def window_ends(approval: ApprovalRow, at: int) -> int | None:

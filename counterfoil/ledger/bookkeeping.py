@@ -8,15 +8,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, case, update
+from sqlalchemy import bindparam, case, or_, update
 
 from ..canonical import JsonObject
 from .chain import append, head_of
 from .events import EventType
+from .evidence import DOUBTED, RULED_OUT
 from .rows import END_HANDLER, SELECT_ATTEMPT, CallRow, get_call, touch
 from .sql import Fact, Sql, change, one
 from .states import SENT_AND_OPEN
-from .tables import calls
+from .tables import attempts, calls
+
+RULE_OUT: Sql[Any] = Sql(
+    update(attempts)
+    .where(
+        attempts.c.call_id == bindparam("of"),
+        or_(
+            attempts.c.outcome.is_(None),
+            attempts.c.outcome == "ambiguous",
+            attempts.c.outcome == DOUBTED,
+            attempts.c.sent == "unknown",
+        ),
+    )
+    .values(outcome=RULED_OUT)
+)
+"""The attempts of a call that nobody knew of are established to have had no effect."""
 
 
 class Delivery(NamedTuple):

@@ -19,6 +19,7 @@ from .admission import (
     SHARED,
     Busy,
     Duplicate,
+    GrantLapsed,
     Held,
     Neighbours,
     OwnerLapsed,
@@ -96,7 +97,17 @@ _KEPT: Final = frozenset({ApprovalState.APPROVED, ApprovalState.CONSUMED, Approv
 """The states of a proposal under which a call that has taken its place may be sent again."""
 
 NotDispatched: TypeAlias = (
-    Held | LateFound | Duplicate | Unresolved | Busy | OverBudget | OwnerLapsed | ApprovalGone | Moved | RunSaysNo
+    Held
+    | GrantLapsed
+    | LateFound
+    | Duplicate
+    | Unresolved
+    | Busy
+    | OverBudget
+    | OwnerLapsed
+    | ApprovalGone
+    | Moved
+    | RunSaysNo
 )
 
 SINCE: Sql[Count] = Sql(
@@ -181,16 +192,16 @@ def dispatch_queued(
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
     stop: NotDispatched | None = yield from run_says(row, attempt.owner_id, attempt.at)
-    stop = stop or (yield from standing_hold(row))
     stop = stop or (yield from _known_by_now(row, idempotency, attempt.at))
+    stop = stop or (yield from standing_hold(row)) or lapsed(row, attempt.at)
     approval = (yield from _consumable(row, digest, attempt.at)) if stop is None and digest is not None else None
     if stop is None and digest is not None and approval is None:
         stop = ApprovalGone((yield from one(SELECT_APPROVAL, approval_id=row.approval_id or "")))
-    stop = stop or (yield from _in_the_way(row, siblings=siblings))
+    stop = stop or (yield from in_the_way(row, siblings=siblings))
     stop = stop or (yield from afford(attempt.charges if row.charges is None else ()))
     if stop is not None:
-        if digest is not None and isinstance(stop, Held | Unresolved | OverBudget):
-            yield from stall(row, digest, attempt.at)
+        if digest is not None and isinstance(stop, Held | GrantLapsed | Unresolved | OverBudget):
+            yield from stall(row, digest, _since(stop, attempt.at), attempt.at)
         return stop
     if approval is not None and approval[1].consumed_at is None:
         yield from consume(*approval, attempt.at)
@@ -207,6 +218,21 @@ def dispatch_queued(
     if row.key is not None and row.generation == 0:
         yield from bind_key(sent, row.key, attempt.at)
     return Dispatched(sent)
+
+
+def lapsed(row: CallRow, at: int) -> GrantLapsed | None:
+    """Whether a direct call was asked under what is good no more; a step acts under its run's, a probe under ours."""
+    ends = None if row.route == "probe" else row.grant_expires_at
+    return GrantLapsed(ends) if ends is not None and at >= ends else None
+
+
+def _since(stop: Held | GrantLapsed | Unresolved | OverBudget, at: int) -> int:
+    """Since when it stands in the way, as far as that is known."""
+    match stop:
+        case Held(at=since) | GrantLapsed(since=since):
+            return since
+        case _:
+            return at
 
 
 def _known_by_now(row: CallRow, idempotency: str, at: int) -> Fact[LateFound | Moved | None]:
@@ -230,7 +256,8 @@ def _neighbours(who: Neighbours, keys: Sequence[str], mine: str | None = None) -
     return None
 
 
-def _in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved | Busy | None]:
+def in_the_way(row: CallRow, *, siblings: bool) -> Fact[Duplicate | Unresolved | Busy | None]:
+    """The other call that keeps one with a row from being sent; `siblings` as for `dispatch_queued`."""
     who = Neighbours(
         row.tenant, row.subject, row.tool, row.args_digest, row.key, row.is_read, siblings, now=0, window=0,
         run_id=row.run_id if siblings and row.in_run else None,

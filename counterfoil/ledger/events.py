@@ -21,6 +21,7 @@ class EventType(StrEnum):
     SETTLED = "settled"  # T2
     RETRIED = "retried"  # an attempt is known not to have taken effect; another one follows
     LOST = "lost"  # T1 without T2: nobody here knows
+    GRANT_RENEWED = "grant_renewed"  # its subject lets a waiting call, or a run, act for longer
     STALLED = "stalled"  # decided, and something else stands in its way: its window stands still
     PROBED = "probed"
     CLAIMED = "claimed"  # a server carries on what a decision queued
@@ -42,6 +43,10 @@ class EventType(StrEnum):
     RUN_STOPPED = "run_stopped"  # its subject wants no further non-read step until it is taken up
     RUN_CANCEL_REQUESTED = "run_cancel_requested"
     RUN_FINISHED = "run_finished"
+    COMPENSATION_STARTED = "compensation_started"  # a run has failed, and its effects are undone from here on
+    COMPENSATION_NOTED = "compensation_noted"  # an effect is kept, or nothing undoes it
+    COMPENSATION_INCOMPLETE = "compensation_incomplete"  # an undo failed, or nobody knows what became of it
+    COMPENSATION_RESUMED = "compensation_resumed"  # what was not undone is tried again, or has become known
     STEP_ENDED = "step_ended"  # what no call says: skipped, not run, failed or refused before anything was sent
     HELD = "held"  # an operator keeps something from being sent
     RELEASED = "released"  # an operator lets it be sent again

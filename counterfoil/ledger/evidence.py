@@ -13,6 +13,8 @@ from ..canonical import JsonObject
 from .rows import AttemptRow, CallRow
 
 HAPPENED: Final = frozenset({"success", "no_result", "partial"})
+DOUBTED: Final = "doubted"
+"""An attempt's outcome where it reported a failure that does not say whether it had its effect, and that is asked."""
 RULED_OUT: Final = "ruled_out"
 """An attempt's outcome where a probe or a person established that it had no effect and can have none any more."""
 
@@ -21,7 +23,7 @@ def took_effect(outcome: str | None, sent: str | None, *, is_read: bool) -> bool
     """Whether an attempt with this outcome had its effect; None if that does not say."""
     if outcome in HAPPENED:
         return True
-    if outcome is None or outcome == "ambiguous":
+    if outcome is None or outcome in {"ambiguous", DOUBTED}:
         return None
     if outcome == RULED_OUT:
         return False

@@ -100,7 +100,7 @@ def standing_hold(row: CallRow) -> Fact[Held | None]:
         return None
     run = row.run_id if row.in_run else None
     found = yield from one(SELECT_STANDING, tool=row.tool, tenant=row.tenant, subject=row.subject, run=run)
-    return None if found is None else Held(found.kind, found.name, found.reason, found.at)
+    return None if found is None else Held(*found)
 
 
 def _note(event: EventType, hold: HoldRow, by: str, at: int) -> Fact[None]:

@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 
 from . import owners
 from .checkpoint import LogLimits
+from .holding import HoldRow, list_holds
 from .migrations import LATEST, is_whole, recognise
 from .place import reading
 from .presence import is_held, lock_file
@@ -60,6 +61,7 @@ class Inspection:
     newest: Newest | None = None
     broken: str | None = None
     processes: tuple[Process, ...] = ()
+    holds: tuple[HoldRow, ...] = ()
 
     @property
     def is_current(self) -> bool:
@@ -101,6 +103,7 @@ def inspect(path: Path) -> Inspection:
             newest=newest,
             broken=f"{problem.run_id}, event {problem.seq}: {problem.what}" if problem else None,
             processes=tuple(_process(path, owner) for owner in run(connection, owners.living())),
+            holds=tuple(run(connection, list_holds())),
         )
 
 

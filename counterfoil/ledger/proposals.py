@@ -14,12 +14,13 @@ from typing import Final, NamedTuple, TypeAlias
 from sqlalchemy import bindparam, func, select, text
 
 from ..canonical import JsonObject
-from .admission import Busy, Duplicate, Held, Neighbours, RunSaysNo, Unresolved, run_says
+from .admission import Busy, Duplicate, GrantLapsed, Held, Neighbours, RunSaysNo, Unresolved, run_says
 from .approval_rows import SELECT_APPROVAL, ApprovalRow, PlaceRow
 from .approvals import OPEN, ApprovalState, is_last, set_state
 from .bookkeeping import Delivery, mark_delivered
 from .dispatching import Moved, look
 from .events import EventType
+from .hindering import hindrance
 from .holding import standing_hold
 from .rows import CallRow, create, get_call, move
 from .sealing import Sealed, store
@@ -59,12 +60,15 @@ class TooManyPending:
     pending: int
 
 
+Hindering: TypeAlias = Duplicate | Unresolved | RunSaysNo | Moved | Held | GrantLapsed
+
+
 @dataclass(frozen=True, slots=True)
 class Hindered:
     """One of the calls cannot be proposed now, so none was."""
 
     call_id: str
-    by: Duplicate | Unresolved | RunSaysNo | Moved | Held
+    by: Hindering
 
 
 ProposeResult: TypeAlias = Proposed | TooManyPending | Hindered
@@ -99,7 +103,7 @@ def propose(
     for waiter in waiters:
         if waiter.who is None:
             now[waiter.row.call_id] = yield from get_call(waiter.row.call_id)
-        hindered = yield from _hindered(waiter, now.get(waiter.row.call_id), owner_id)
+        hindered = yield from _hindered(waiter, now.get(waiter.row.call_id), owner_id, approval.requested_at)
         if hindered is not None:
             return Hindered(waiter.row.call_id, hindered)
     if any(waiter.who is not None for waiter in waiters):
@@ -117,21 +121,22 @@ def propose(
     return Proposed(tuple(made), approval)
 
 
-def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Proposed | None]:
+def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Proposed | Hindered | None]:
     """A fresh proposal for a call whose approval no longer fits or was not used in time; None if it moved meanwhile."""
     row = yield from get_call(call_id)
     if row is None:
         return None
     waiter = Waiter(row, approval.digest)
     done = yield from propose([waiter], approval._replace(requested_at=at), pending_max=0, why=why)
-    return done if isinstance(done, Proposed) else None
+    assert not isinstance(done, TooManyPending), "only new calls are counted"
+    return None if isinstance(done, Hindered) and isinstance(done.by, Moved) else done
 
 
-def _hindered(
-    waiter: Waiter, row: CallRow | None, owner_id: str
-) -> Fact[Duplicate | Unresolved | RunSaysNo | Moved | Held | None]:
+def _hindered(waiter: Waiter, row: CallRow | None, owner_id: str, at: int) -> Fact[Hindering | None]:
     if waiter.who is None:
-        return None if row is not None and row.state in _PROPOSED_AGAIN else Moved(row)
+        if row is None or row.state not in _PROPOSED_AGAIN:
+            return Moved(row)
+        return (yield from hindrance(row, at))
     said = yield from run_says(waiter.row, owner_id, waiter.row.created_at)
     if said is not None:
         return said

@@ -13,10 +13,11 @@ from sqlalchemy import bindparam, or_, select, update
 
 from ..canonical import JsonObject
 from .admission import keep_key, owner_lives
-from .bookkeeping import Delivery, mark_delivered
+from .bookkeeping import RULE_OUT, Delivery, mark_delivered
 from .events import EventType
 from .evidence import RULED_OUT, earlier_unknown
 from .external import Again, asked
+from .grants import Renewal
 from .rows import SELECT_ATTEMPT, SELECT_ATTEMPTS, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
 from .sql import Fact, Sql, change, fetch, one
@@ -31,16 +32,6 @@ _CLOSE_ORPHANED: Sql[Any] = Sql(
         ),
     )
     .values(request_owner=None)
-)
-
-
-_RULE_OUT: Sql[Any] = Sql(
-    update(attempts)
-    .where(
-        attempts.c.call_id == bindparam("of"),
-        or_(attempts.c.outcome.is_(None), attempts.c.outcome == "ambiguous", attempts.c.sent == "unknown"),
-    )
-    .values(outcome=RULED_OUT)
 )
 
 
@@ -194,7 +185,7 @@ def rule_out(call_id: str, revision: int, at: int) -> Fact[CallRow | None]:
     row = yield from get_call(call_id)
     if row is None or row.revision != revision:
         return None
-    yield from change(_RULE_OUT, of=call_id)
+    yield from change(RULE_OUT, of=call_id)
     return (yield from touch(row, EventType.RESOLVED, at, {"attempts": RULED_OUT}))
 
 
@@ -223,8 +214,11 @@ def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject)
     )
 
 
-def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
-    """The key of a call of which nothing ever left came again: the same call, its next attempt. None if it moved."""
+def attempt_again(call_id: str, owner_id: str, at: int, grant: Renewal | None = None) -> Fact[CallRow | None]:
+    """The key of a call of which nothing ever left came again: the same call, its next attempt. None if it moved.
+
+    It acts under the `grant` of who has asked anew.
+    """
     row = yield from get_call(call_id)
     if row is None or row.state != CallState.SETTLED or row.outcome != "retryable_failure" or row.sent != "no":
         return None
@@ -246,6 +240,8 @@ def attempt_again(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
             message=None,
             request_owner=owner_id,
             cancel_requested_at=None,
+            scopes=row.scopes if grant is None else grant.scopes,
+            grant_expires_at=row.grant_expires_at if grant is None else grant.until(row.grant_expires_at or 0),
         )
     )
 

@@ -290,9 +290,16 @@ def _touch_in_run(row: CallRow, event: EventType, at: int, data: JsonObject, cha
         raise StaleRowError(f"{row.call_id} is no longer at revision {row.revision}")
     yield from extend(stands, head, entry)
     owner_id = changes.get("owner_id", row.owner_id)
-    if stands.finished_at is None and (event not in _BY_ITS_DRIVER or stands.owner_id != owner_id):
+    tells = event not in _BY_ITS_DRIVER or stands.owner_id != owner_id
+    moved = changes.get("state") in {"settled", "queued"}
+    if tells and (stands.finished_at is None or (moved and _is_recounted(stands))):
         yield from post(row.run_id, at)
     return row._replace(**written)
+
+
+def _is_recounted(run: Standing) -> bool:
+    """True for a run that ended with something of it not undone: what becomes known later may change that."""
+    return run.verdict is not None and run.compensation == "incomplete"
 
 
 def _written(row: CallRow, head: Head, at: int, changes: dict[str, Any]) -> dict[str, Any]:
@@ -311,10 +318,14 @@ def _last_at(row: CallRow, head: Head) -> Fact[int]:
 
 
 def place_of(row: CallRow) -> JsonObject:
-    """Where in a run a call stands, for each of its events: its step and item; nothing for a direct one."""
+    """Where in a run a call stands, for each of its events: its step and item; nothing for a direct one.
+
+    That of an undo says which call it undoes.
+    """
     if row.step is None:
         return {}
-    return {"step": row.step} if row.item == WHOLE else {"step": row.step, "item": row.item}
+    place: JsonObject = {"step": row.step} if row.item == WHOLE else {"step": row.step, "item": row.item}
+    return place | {"undoes": row.parent_call_id} if row.route == "compensation" else place
 
 
 def create(

@@ -277,6 +277,7 @@ RULES: Final = (
                 runs.c.owner_id.is_not(None),
                 _is_there(
                     calls, _c.run_id == runs.c.run_id, ~ENDED_CALL,
+                    or_(_c.route != "compensation", _c.state != "awaiting_reconciliation"),
                     _no(
                         events, events.c.run_id == _c.run_id, events.c.call_id == _c.call_id,
                         events.c.type == EventType.REOPENED.value,

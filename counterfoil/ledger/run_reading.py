@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, case, func, literal, select
@@ -10,11 +11,12 @@ from .approval_rows import ApprovalRow
 from .queries import EVENT_PAGE, EventRow
 from .rows import CallRow, get_call
 from .run_rows import WAKE, RunRow, StepRow, get_run
-from .runs import calls_of, steps_of
+from .runs import STEP, calls_of, steps_of
 from .sealing import Bytes, PayloadRow
 from .sql import Count, Fact, Sql, fetch, one
 from .states import CallState
 from .tables import approvals, budgets, calls, events, outbox, payloads, runs
+from .undoing import UndoNote, undo_calls, undo_notes
 from .verify import sound
 
 SMALL: Final = 1_024
@@ -69,6 +71,8 @@ class Snapshot(NamedTuple):
     used: dict[str, int]
     outputs: dict[str, OutputRow]
     elsewhere: CallRow | None
+    undos: Sequence[CallRow] = ()
+    undo_notes: Sequence[UndoNote] = ()
 
 
 _RUN_ID = bindparam("run_id", type_=runs.c.run_id.type)
@@ -87,7 +91,7 @@ OUTPUTS: Sql[OutputRow] = Sql(
         case((payloads.c.bytes <= SMALL, payloads.c.sealed)).label("sealed"),
     )
     .select_from(calls.join(payloads, payloads.c.payload_id == calls.c.output_payload))
-    .where(calls.c.run_id == _RUN_ID, calls.c.step.is_not(None)),
+    .where(calls.c.run_id == _RUN_ID, calls.c.step.is_not(None), calls.c.route == STEP),
     OutputRow,
 )
 CALL_EVENTS: Sql[EventRow] = Sql(
@@ -146,4 +150,6 @@ def snapshot(run_id: str, *, outputs: bool = True) -> Fact[Snapshot | None]:
         {counter.kind: counter.used for counter in (yield from fetch(USED, scope=f"run:{run_id}"))},
         {row.payload_id: row for row in payloads_},
         None if run.waits_for is None else (yield from get_call(run.waits_for)),
+        (yield from undo_calls(run_id)) if run.verdict is not None else (),
+        (yield from undo_notes(run_id)) if run.verdict is not None else (),
     )

@@ -118,6 +118,8 @@ class Standing(NamedTuple):
     deadline_at: int | None
     paused_at: int | None
     grant_expires_at: int
+    compensation: str
+    verdict: str | None
     last_at: int | None
     beyond: int | None
 

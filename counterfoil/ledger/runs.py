@@ -6,15 +6,17 @@ wake that came meanwhile, so that none is lost between the last look and the end
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, literal, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from ..canonical import JsonObject
 from .admission import owner_lives
+from .approvals import run_stood_still
 from .chain import INSERT_EVENT, Head, following
 from .events import EventType
 from .rows import CallRow
@@ -22,6 +24,7 @@ from .run_rows import WAKE, WHOLE, PlanRow, RunRow, StepRow, get_run, post, touc
 from .sealing import Sealed, store
 from .sql import Count, Fact, Sql, add, change, fetch, one
 from .tables import calls, outbox, plans, runs, steps
+from .undoing import begin_undoing, doubt, recount
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class StepChange(NamedTuple):
     reused: str | None = None
 
 
+STEP: Final = "step"
 _MINE = (runs.c.tenant == bindparam("tenant"), runs.c.subject == bindparam("subject"))
 _RUN = [runs.c[name] for name in RunRow._fields]
 SELECT_BY_KEY: Sql[RunRow] = Sql(select(*_RUN).where(*_MINE, runs.c.request_key == bindparam("request_key")), RunRow)
@@ -113,7 +117,7 @@ RECENT_RUNS: Sql[RunRow] = Sql(
 NEWEST_RUNS: Sql[RunRow] = Sql(select(*_RUN).order_by(runs.c.created_at.desc()).limit(bindparam("most")), RunRow)
 SELECT_CALLS: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
-    .where(calls.c.run_id == bindparam("run_id"), calls.c.step.is_not(None))
+    .where(calls.c.run_id == bindparam("run_id"), calls.c.step.is_not(None), calls.c.route == STEP)
     .order_by(calls.c.seq),
     CallRow,
 )
@@ -123,6 +127,7 @@ OPEN_CALL: Sql[Count] = Sql(
     .where(
         calls.c.run_id == bindparam("run_id"),
         calls.c.step.is_not(None),
+        calls.c.route == STEP,
         text("calls.state != 'settled' AND calls.state != 'refused'"),
     )
     .limit(1),
@@ -194,9 +199,12 @@ def find_by_id(tenant: str, subject: str, plan_digest: str, input_digest: str) -
 def claim_run(run_id: str, owner_id: str, at: int) -> Fact[Claimed | None]:
     """Drive a run from here on; its wakes are taken. None if it is finished, or a living owner drives it.
 
-    A run that this owner drives already is claimed again without an event.
+    A run that this owner drives already is claimed again without an event. A finished one with something not undone
+    is driven again where it was woken: what was not known of it is known.
     """
     run = yield from get_run(run_id)
+    if run is not None and run.finished_at is not None and (yield from change(TAKE_WAKES, run_id=run_id)):
+        run = (yield from recount(run_id, at)) or run
     if run is None or run.finished_at is not None:
         yield from change(TAKE_WAKES, run_id=run_id)
         return None
@@ -259,14 +267,34 @@ def finish(run_id: str, owner_id: str, end: Finished, at: int) -> Fact[RunRow | 
         return None
     if (yield from change(TAKE_WAKES, run_id=run_id)):
         return Woken(run)
-    if (yield from one(OPEN_CALL, run_id=run_id)) is not None:
+    verdict: JsonObject | None = None if run.verdict is None else json.loads(run.verdict)
+    if not (verdict and "ended_at" in verdict) and (yield from one(OPEN_CALL, run_id=run_id)) is not None:
         return Reopened(run)
+    stored = None if verdict is None else json.dumps({"ended_at": at} | verdict)
     return (
         yield from touch_run(
             run, EventType.RUN_FINISHED, at, _told(asdict(end)),
-            **asdict(end), due_at=None, waits_for=None, owner_id=None, finished_at=at,
+            **asdict(end), due_at=None, waits_for=None, owner_id=None, finished_at=at, verdict=stored,
         )
     )  # fmt: skip
+
+
+def compensate(
+    run_id: str, owner_id: str, end: Finished, doubtful: Sequence[str], at: int
+) -> Fact[RunRow | Woken | None]:
+    """A run that has failed goes on to undo its effects; `end` is how it ends after that. None as for `finish`.
+
+    `doubtful` are its failed calls of which nobody knows whether they had an effect: they are unresolved from here on.
+    """
+    run = yield from _mine(run_id, owner_id)
+    if run is None:
+        return None
+    if (yield from change(TAKE_WAKES, run_id=run_id)):
+        return Woken(run)
+    verdict: JsonObject = {"status": end.status, "reason": end.reason, "code": end.code, "message": end.message}
+    begun = yield from begin_undoing(run, verdict, at)
+    yield from doubt(doubtful, begun.updated_at)
+    return (yield from get_run(run_id))
 
 
 def release_run(run_id: str, owner_id: str, at: int) -> Fact[RunRow | None]:
@@ -311,6 +339,8 @@ def take_up(run_id: str, *, by: str, scopes: str, grant_expires_at: int, at: int
         return run
     if run.owner_id is not None and run.stopped_at is None and at < run.grant_expires_at:
         return run
+    if at >= run.grant_expires_at:
+        yield from run_stood_still(run_id, run.grant_expires_at)
     yield from post(run_id, at)
     return (
         yield from touch_run(

@@ -48,6 +48,7 @@ from .settlement import Settlement as Settlement
 from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState, Move
 from .tables import attempts, leases
+from .undoing import mark_incomplete
 
 _RELEASE: Sql[Any] = Sql(delete(leases).where(leases.c.call_id == bindparam("of")))
 
@@ -297,21 +298,14 @@ def _contradict(row: CallRow, settlement: Settlement) -> Fact[CallRow]:
     row = yield from touch(row, EventType.CONTRADICTION, settlement.at, data)
     yield from take_leases(row, settlement.at)
     yield from keep_key(row)
-    return (
-        yield from move(
-            row,
-            Move.REOPEN,
-            EventType.REOPENED,
-            settlement.at,
-            data,
-            outcome="ambiguous",
-            sent="unknown",
-            code="ambiguous",
-            message="What a person or a probe said and what the attempt itself reported later contradict each other.",
-            settled_at=None,
-            delivered_at=None,
-        )
-    )
+    row = yield from move(
+        row, Move.REOPEN, EventType.REOPENED, settlement.at, data,
+        outcome="ambiguous", sent="unknown", code="ambiguous", settled_at=None, delivered_at=None,
+        message="What a person or a probe said and what the attempt itself reported later contradict each other.",
+    )  # fmt: skip
+    if row.in_run:
+        yield from mark_incomplete(row.run_id, {"because": row.call_id}, settlement.at)
+    return row
 
 
 def _after(settlement: Settlement, began: int | None) -> Settlement:

@@ -32,6 +32,12 @@ class Principal:
             {scope for scope in needed if scope not in self.scopes and not (wild and scope not in NEVER_IN_WILDCARD)}
         )
 
+    def common(self, scopes: frozenset[str]) -> frozenset[str]:
+        """What both it and whoever has these scopes may; `*` on one side leaves what the other one names."""
+        other = Principal(self.tenant, self.subject, scopes=scopes)
+        both = self.scopes | scopes
+        return frozenset(scope for scope in both if self.holds(scope) and other.holds(scope))
+
     def holds(self, scope: str) -> bool:
         """True if this one scope is held."""
         return not self.missing([scope])

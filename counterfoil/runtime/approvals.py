@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ..ledger.approvals import ApprovalState
 from ..ledger.approving import Decided, Decision, NotDecided, decide, revoke
 from ..ledger.errors import DamagedChainError, LedgerError
+from ..ledger.grants import renew_call, renew_run
 from ..ledger.queries import PENDING, PENDING_OF_TENANT, RECENT_APPROVALS
 from ..ledger.recovering import claim
 from ..ledger.redact import redact_text
@@ -19,6 +21,7 @@ from ..ledger.states import CallState
 from ..registry.principal import Principal
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from .answers import not_found, refusal_of, refusal_view
+from .authority import renewal_by
 from .deciding import PROVEN, Decider, decider_of, may_see
 from .refusal import RefusedError, refuse, refuse_arguments
 from .views import ApprovalView, ErrorView, PlainView, how_to_decide
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from .viewing import Viewer
 
 
+WAITS_UNDER: Final = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.CONSUMED})
+"""The states of a proposal under which a call may still wait, for its decision, its T1 or another attempt."""
 WHOLE_BYTES: Final = 65_536
 """What marks of redaction may add to arguments that are shown whole."""
 
@@ -67,6 +72,7 @@ class Approvals:
     ) -> ApprovalView | PlainView:
         """How a proposal stands and where a person decides, after a wait for that. Nothing is decided here.
 
+        For its requester the grant of what waits under it is renewed.
         With a decision the view has the question to the person at this client, where it `asks`.
         """
         try:
@@ -80,11 +86,26 @@ class Approvals:
             except RefusedError as error:
                 self._refusals.record(principal, "confirm", row.digest, error.reason, self._parts.clock.now())
                 return await self.view(row, refusal_of(error))
+            await self._renew(principal, row)
             if wait_s:
                 row = await self._follower.until_decided(row.approval_id, wait_s) or row
             return await self.view(row)
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
+
+    async def _renew(self, principal: Principal, row: ApprovalRow) -> None:
+        """Whoever asked for it says by asking after it that it may still act: its grant, or its run's, goes on."""
+        parts = self._parts
+        mine = (row.tenant, row.requester) == (principal.tenant, principal.subject)
+        call = await self._viewer.row(row.call_id) if mine and row.state in WAITS_UNDER else None
+        if call is None:
+            return
+        renewal = renewal_by(parts, principal)
+        if not call.in_run:
+            if await parts.ledger.record(lambda: renew_call(call.call_id, renewal)) is not None:
+                parts.passing.stir()
+        elif await parts.ledger.record(lambda: renew_run(call.run_id, renewal)) is not None:
+            await self.carry_out(call)
 
     async def _for_a_person(self, principal: Principal, row: ApprovalRow, *, asks: bool) -> ApprovalView:
         """The question that a decision in arguments leads to: these alone decide nothing.

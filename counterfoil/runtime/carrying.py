@@ -48,7 +48,7 @@ class Carrier:
         self._parts = parts
         self._spawn = spawn
 
-    def start(self, case: Case, slot: Slot, extra: dict[str, Any] | None = None) -> Running:
+    def start(self, case: Case, slot: Slot) -> Running:
         """Call the adapter, once, for the attempt of `case.row`, or for a closed-world read that has no row.
 
         The slot is given back when the handler has really ended.
@@ -63,19 +63,20 @@ class Carrier:
             self._parts.handlers.discard(task)
             slot.release()
 
-        crossing = Crossing(known.contract, known.adapter, known.arguments.value, call, extra or {}, timeout_s)
+        given = {} if case.within is None else dict(case.within.given)
+        crossing = Crossing(known.contract, known.adapter, known.arguments.value, call, given, timeout_s)
         case.running = Running(crossing, ended)
         self._parts.handlers.add(case.running.task)
         if case.gone and known.contract.is_read:
             case.running.stop_read()
         return case.running
 
-    async def attempt(self, case: Case, slot: Slot, started: float, extra: dict[str, Any] | None = None) -> Result:
+    async def attempt(self, case: Case, slot: Slot, started: float) -> Result:
         """One attempt from the adapter's call to the recorded outcome; `case.row` says what became of the call."""
         if self._overdue(case) or await self._lost_meanwhile(case):
             slot.release()
             return await self._not_made(case, started)
-        running = self.start(case, slot, extra)
+        running = self.start(case, slot)
         return await self.finish(case, running, await running.outcome(), started)
 
     def _overdue(self, case: Case) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..registry.policy import Decision, Policy
     from ..registry.principal import Principal
     from ..registry.request import CallRequest
+    from ..registry.vocabulary import JsonValue
     from .attempt import Running
     from .gathering import Gathering
     from .refusal import RefusedError
@@ -59,7 +60,8 @@ class Within:
     None where the plan states none. `budget` is what the whole run may use, in stored units. `parallel` is how many
     calls of the run may be under way at once; one takes it last, so that whoever waits for anything else holds none.
     `conceal` are the places of its arguments that no message shows, beside those that the tool marks.
-    The items of a `for_each` that need a person meet in `gathering`.
+    The items of a `for_each` that need a person meet in `gathering`. `given` is what the adapter is handed beside the
+    arguments: the output that a compensation undoes.
     """
 
     run_id: str
@@ -74,6 +76,7 @@ class Within:
     budget: Mapping[Kind, int] = field(default_factory=dict["Kind", int])
     conceal: tuple[str, ...] = ()
     gathering: Gathering | None = None
+    given: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
 
     def passed(self) -> None:
         """Of an item: it does not come to ask a person with the others (any more)."""

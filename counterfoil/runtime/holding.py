@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from ..ledger.errors import LedgerError
 from ..ledger.holding import HoldRow, lift_hold, list_holds, set_hold
 from ..ledger.redact import redact_text
-from ..registry.vocabulary import HOLD_KINDS, ErrorCode
+from ..registry.vocabulary import HOLD_KINDS
 from .answers import refusal_view
 from .clock import rfc3339
-from .refusal import RefusedError, refuse, refuse_arguments
+from .refusal import RefusedError, refuse_arguments
 from .views import PlainView
 
 if TYPE_CHECKING:
-    from ..ledger.admission import Held
     from ..ledger.sql import Fact
     from ..registry.vocabulary import JsonObject, JsonValue
     from .case import Case
@@ -48,8 +47,10 @@ class Holds:
             return refusal_view(error)
 
     async def look(self) -> None:
-        """See what is held now. Raises `LedgerError`."""
-        self._parts.holds = tuple(await self._parts.ledger.record(list_holds))
+        """See what is held now; where others have changed that, whoever waits looks again. Raises `LedgerError`."""
+        was, self._parts.holds = self._parts.holds, tuple(await self._parts.ledger.record(list_holds))
+        if was != self._parts.holds:
+            self._parts.passing.stir()
 
     async def _changed(self, kind: str, name: str, fact: Callable[[], Fact[HoldRow | None]]) -> PlainView:
         try:
@@ -57,6 +58,7 @@ class Holds:
                 expected = "all alone, or one of tool, tenant, subject, run with a name"
                 raise refuse_arguments("/kind", expected, f"{kind[:30]} {name[:60]}".strip())
             done = await self._parts.ledger.record(fact)
+            self._parts.passing.stir()
             await self.look()
             return PlainView({"hold": None if done is None else _wire(done), "stands": done in self._parts.holds})
         except (RefusedError, LedgerError) as error:
@@ -73,21 +75,6 @@ def held_read(parts: Parts, case: Case) -> HoldRow | None:
         ("all", ""), ("tool", case.known.contract.name), ("tenant", who.tenant), ("subject", who.subject), ("run", run),
     }  # fmt: skip
     return next((hold for hold in parts.holds if (hold.kind, hold.name) in stopped), None)
-
-
-def kept_back(found: Held | HoldRow) -> RefusedError:
-    """The refusal of what is held: which hold, why, and who lets it go."""
-    what = f"{found.kind} {found.name}".rstrip()
-    why = f": {found.reason}" if found.reason else ""
-    return refuse(
-        ErrorCode.HELD,
-        f"An operator holds {what}{why}. Nothing was sent. It can be sent once an operator has run "
-        f"`counterfoil release {what}`.",
-        kind=found.kind,
-        name=found.name,
-        reason=found.reason,
-        since=rfc3339(found.at),
-    )
 
 
 def _wire(hold: HoldRow) -> JsonObject:

@@ -43,10 +43,6 @@ class NeedsProposalError(NotSentError):
         self.approval = approval
 
 
-class HeldBackError(NotSentError):
-    """What was decided is held: it is tried again once the hold is released."""
-
-
 class LimitReachedError(NotSentError):
     """Since the decision the limit of a rule was reached, so that the rule matches now: it is to be made anew."""
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..ledger.bookkeeping import Delivery
 from ..ledger.holding import HoldRow
@@ -22,9 +22,11 @@ from ..registry.vocabulary import JsonValue
 from .capacity import Capacity
 from .case import Case
 from .clock import Clock, Ids
+from .passing import Passing
 from .settings import Settings
 from .waiting import WaitingRoom
 
+ScopesNow: TypeAlias = Callable[[Principal], frozenset[str] | None]
 CLAIMS: Final = 256
 """How many clients' words are kept as they are written down."""
 
@@ -35,8 +37,9 @@ class Parts:
 
     `crossed` are those of them whose adapter was called and whose outcome is not recorded yet. `handlers` run, also
     those that were given up. `chance` gives random numbers from 0 to 1. `deliveries` wait for the next fact that
-    carries them along. Policy, settings, budgets and pools are replaced whole when a configuration is read again.
-    `holds` are those that were last seen.
+    carries them along. Policy, settings, budgets, pools and `scopes_now` are replaced whole when a configuration is
+    read again; the last tells which scopes a principal has now, None if it is not known any more. `holds` are those
+    that were last seen. `passing` are the decided calls that something keeps back.
     """
 
     catalogue: Catalogue
@@ -48,12 +51,14 @@ class Parts:
     capacity: Capacity
     breaker: Breaker
     chance: Callable[[], float]
+    scopes_now: ScopesNow
     budgets: Budgets = field(default_factory=Budgets)
     waiting: WaitingRoom = field(default_factory=WaitingRoom)
     cases: dict[str, Case] = field(default_factory=dict[str, Case])
     crossed: set[str] = field(default_factory=set[str])
     handlers: set[asyncio.Task[Any]] = field(default_factory=set["asyncio.Task[Any]"])
     holds: tuple[HoldRow, ...] = ()
+    passing: Passing = field(default_factory=Passing)
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
     _claims: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict[tuple[tuple[str, str], ...], str])
 
@@ -74,6 +79,13 @@ class Parts:
                 self._claims.clear()
             self._claims[claimed] = json.dumps(self.ledger.project(dict(claimed)))
         return self._claims[claimed]
+
+    def take(self, policy: Policy, settings: Settings, budgets: Budgets, scopes_now: ScopesNow | None) -> None:
+        """Everything that a configuration says of rules and numbers, in one step; `scopes_now` stays without one."""
+        self.policy, self.settings, self.budgets = policy, settings, budgets
+        self.scopes_now = scopes_now or self.scopes_now
+        self.capacity.replace(settings.pools)
+        self.passing.stir()
 
     def take_deliveries(self) -> tuple[Delivery, ...]:
         """The deliveries that the next fact carries along."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from ..ledger.admission import Held
 from ..ledger.approving import refuse_waiting
 from ..ledger.errors import CannotRecordError
+from ..ledger.hindering import hindrance
 from ..ledger.holding import unless_held
 from ..ledger.rows import CallRow
 from ..ledger.settling import Settled, observe, take_late
@@ -29,13 +30,14 @@ from ..registry.vocabulary import ErrorCode, JsonValue, Route, Verdict
 from .admitting import Admission
 from .answers import dry_run, time_is_up
 from .attempt import Running
+from .authority import as_of_now
 from .carrying import Carrier
 from .case import Case
 from .clock import MICROSECOND, micros
-from .holding import held_read, kept_back
+from .hindered import kept_back, passes
+from .holding import held_read
 from .limiting import beyond_run, charges, limit_details, reset, weigh
 from .not_sent import (
-    HeldBackError,
     IsDuplicateError,
     LimitReachedError,
     MovedOnError,
@@ -43,7 +45,7 @@ from .not_sent import (
     RulesChangedError,
 )
 from .parts import Parts
-from .proposing import Proposer
+from .proposing import Proposer, principal_of
 from .refusal import Reason, RefusedError, is_for_later, refuse
 from .retry import Again, next_attempt
 from .sending import Sender, cannot_record
@@ -58,7 +60,7 @@ Recover: TypeAlias = Callable[[Case, float], Awaitable[None]]
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 5.0
-"""How often what was decided and is held is tried again, in seconds."""
+"""How soon, and how seldom at most, what was decided and is kept back looks by itself, in seconds."""
 
 
 class CallPath:
@@ -79,6 +81,9 @@ class CallPath:
         """A request that has no row yet."""
         request = case.request
         assert request is not None, "a fresh case has a request"
+        if case.within is not None:
+            case.principal = as_of_now(self._parts, case.principal, case.within)
+            request = replace(request, principal=case.principal)
         case.admitted = Admission.of(self._parts).admit(request, case.within)
         try:
             await self._sender.require_sendable(case)
@@ -128,29 +133,43 @@ class CallPath:
         assert row is not None, "a resumed case has a row"
         if case.within is None:  # the driver of a run has looked at its chain
             await self._parts.ledger.require_sound_chain(row.run_id)
-        try:
-            await self._readmit(case, row)
-        except RefusedError as error:
-            return await self.refuse_row(case, error.reason)
-        pause = FIRST_PAUSE_S
-        while (view := await self._unless_held_up(case, case.row or row)) is None:
-            await asyncio.sleep(pause)
-            pause = min(LONGEST_PAUSE_S, pause * 2)
-            try:
-                await self._readmit(case, row)
-            except RefusedError as error:
-                return await self.refuse_row(case, error.reason)
+        pauses, mark = _pauses(), self._parts.passing.mark
+        while (view := await self._unless_kept_back(case, row)) is None:
+            if (still := await self._after_passing(case, row, mark, pauses)) is None:
+                return await self._viewer.view(case.row or row)
+            row, mark = still, self._parts.passing.mark
         return view
 
-    async def _unless_held_up(self, case: Case, row: CallRow) -> CallView | None:
-        """What became of it; None if something that passes by itself stands in the way of what a person has decided.
+    async def _after_passing(
+        self, case: Case, row: CallRow, mark: asyncio.Event, pauses: Iterator[float]
+    ) -> CallRow | None:
+        """A decided call once it is worth trying; None if it is not ours to send any more, or the process stops."""
+        parts = self._parts
+        while await parts.passing.wait(mark, next(pauses)):
+            mark, at = parts.passing.mark, parts.clock.now()
+            now = await self._viewer.row(row.call_id)
+            if now is None or now.state != CallState.QUEUED or now.owner_id != parts.ledger.owner_id:
+                case.record(now or row)
+                return None
+            case.record(now)
+            if now.sent == "unknown":  # it may have reported late, which T1 reads whatever stands in the way
+                return now
+            if await parts.ledger.reads.look(lambda now=now, at=at: hindrance(now, at)) is None:  # type: ignore[misc]  # bound in their turn
+                return now
+        return None
+
+    async def _unless_kept_back(self, case: Case, row: CallRow) -> CallView | None:
+        """What became of it; None if something that passes stands in the way of what a person has decided.
 
         What was decided stands, and its window stands still; a step of a run is its driver's to try again.
         """
         try:
+            await self._readmit(case, row)
             return await self._take_up(case, row)
-        except HeldBackError:
-            return None
+        except RefusedError as error:
+            if case.within is None and passes(row, error.reason):
+                return None
+            return await self.refuse_row(case, error.reason)
 
     async def _take_up(self, case: Case, row: CallRow) -> CallView:
         """Send a readmitted call under its approval, or say what stands in the way."""
@@ -168,11 +187,7 @@ class CallPath:
         except NeedsProposalError as error:
             return await self._proposer.propose_again(case, error.approval)
         except IsDuplicateError as error:
-            return await self.refuse_row(case, key_conflict(error).reason)
-        except RefusedError as error:
-            if row.by_decision and case.within is None and error.reason.code is ErrorCode.HELD:
-                raise HeldBackError from None
-            return await self.refuse_row(case, error.reason)
+            raise key_conflict(error) from None
 
     async def _send(self, case: Case, digest: str | None = None) -> CallView:
         started = self._parts.clock.monotonic()
@@ -304,9 +319,10 @@ class CallPath:
         raise refuse(ErrorCode.DENIED, decision.reason, rule_id=decision.rule_id, rule=decision.rule_id, **limit)
 
     async def _readmit(self, case: Case, row: CallRow) -> None:
-        """Everything is checked again with the arguments as they were recorded, under the grant of the submission."""
-        if row.grant_expires_at is not None and self._parts.clock.now() > row.grant_expires_at:
-            raise refuse(ErrorCode.AUTHORITY_EXPIRED, "The authority under which it was asked has lapsed. Ask again.")
+        """Everything is checked again with the arguments as they were recorded, under what its grant still allows."""
+        route = Route(row.route)
+        granted = principal_of(row) if case.within is None else case.principal
+        case.principal = granted if route is Route.PROBE else as_of_now(self._parts, granted, case.within)
         arguments: JsonValue = json.loads(await self._parts.ledger.open_payload(row.args_payload))
         request = CallRequest(
             principal=case.principal,
@@ -315,7 +331,7 @@ class CallPath:
             version=row.version,
             idempotency_key=row.key,
             if_version=row.if_version,
-            route=Route(row.route),
+            route=route,
         )
         case.admitted = Admission.of(self._parts).admit(request, case.within)
         if case.admitted.unsendable is not None:
@@ -349,6 +365,14 @@ class CallPath:
                 "The same call has failed five times within ten minutes. Change the arguments, or wait.",
                 **reset(self._parts, self._parts.clock.now() + micros(until - self._parts.clock.monotonic())),
             )
+
+
+def _pauses() -> Iterator[float]:
+    """How long what is kept back waits before it looks by itself, in seconds."""
+    pause = FIRST_PAUSE_S
+    while True:
+        yield pause
+        pause = min(LONGEST_PAUSE_S, pause * 2)
 
 
 def key_conflict(error: IsDuplicateError) -> RefusedError:

@@ -95,9 +95,12 @@ class Proposer:
     async def _require_room(self, case: Case) -> None:
         """Nobody is asked about what no budget is there for."""
         parts = self._parts
-        if case.row is None and parts.limits_calls:
+        if not parts.limits_calls:
+            return
+        if case.row is None:
             at = parts.clock.now()
             await self._sender.look(case, neighbours(case, at, parts.settings.duplicate_window_s))
+        if case.row is None or case.row.charges is None:
             await require_budget(parts, case)
 
     async def _record(self, group: list[Wish]) -> ProposeResult:

@@ -15,20 +15,24 @@ from typing import TYPE_CHECKING, Any, Final
 from ..ledger.admission import owner_lives
 from ..ledger.dispatching import undisturbed
 from ..ledger.errors import KeyMissingError, NoSuchPayloadError
-from ..ledger.evidence import is_known
+from ..ledger.evidence import DOUBTED, is_known
 from ..ledger.external import Again, accept_after_probe, stop_waiting
-from ..ledger.proposals import repropose
+from ..ledger.hindering import hindrance
+from ..ledger.proposals import Hindered, repropose
 from ..ledger.queries import ATTEMPTS
 from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
 from ..ledger.redact import hide_values, redact_text
 from ..ledger.rows import get_call
+from ..ledger.run_rows import get_run
 from ..ledger.settling import Settlement, take_late
 from ..ledger.states import UNRESOLVED, CallState
+from ..ledger.undoing import COMPENSATION
 from ..registry.outcome import Outcome, ProbeAnswer
 from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
 from .clock import rfc3339
+from .hindered import hindered
 from .polling import acceptance, next_poll
 from .proposing import principal_of
 from .recovery import Advice, Situation, Step, advise, last_effect_at, settles_at, stops_waiting
@@ -70,10 +74,11 @@ class Reconciler:
         self._propose = propose
         self._busy: dict[str, asyncio.Lock] = {}
 
-    async def follow(self, row: CallRow, *, repeatable_here: bool = False) -> CallRow:
+    async def follow(self, row: CallRow, *, repeatable_here: bool = False, compensating: bool = False) -> CallRow:
         """Follow the order once. The row that it leads to; unchanged where only a person can tell.
 
-        A read that is not repeated here is settled as interrupted.
+        A read that is not repeated here is settled as interrupted. While its run is `compensating`, what is known not
+        to have happened is not sent again.
         """
         if row.is_read and not repeatable_here:
             return await self._interrupted(row)
@@ -98,12 +103,20 @@ class Reconciler:
                 hard_deadline_at=last_effect_at(attempt.hard_deadline_at if attempt else None, row.external_until),
                 repeatable_here=repeatable_here,
                 undisturbed=await self._parts.ledger.record(lambda: undisturbed(row)),
+                compensating=compensating or await self._is_undone(row),
             )
             advice = advise(case)
             if advice.step is Step.ASK:
                 row, case, said = await self._probe(row, entry.contract, case)
                 return await self._act(row, entry.contract, advise(case), said)
             return await self._act(row, entry.contract, advice, {})
+
+    async def _is_undone(self, row: CallRow) -> bool:
+        """True for an accepted step of a run whose effects are undone: whoever asks about it need not know of that."""
+        if row.state != CallState.AWAITING_EXTERNAL or not row.in_run or row.route == COMPENSATION:
+            return False
+        run = await self._parts.ledger.record(lambda: get_run(row.run_id))
+        return run is not None and run.verdict is not None
 
     async def _interrupted(self, row: CallRow) -> CallRow:
         settlement = Settlement(
@@ -153,6 +166,8 @@ class Reconciler:
         if word.resolution == "still_unknown":
             return await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
         if word.resolution == "not_happened" and word.then == "retry" and row.cancel_requested_at is None:
+            if row.approval_id is not None and (found := await parts.ledger.record(lambda: hindrance(row, at))):
+                raise hindered(found, row)  # before anything of the word is recorded: it can be said again then
             noted = await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
             if noted is not None and noted.state == CallState.AWAITING_EXTERNAL:
                 noted = await self._stop_waiting(noted, "A person says that it did not happen.")
@@ -166,15 +181,7 @@ class Reconciler:
         self, row: CallRow, contract: Contract | None, word: Word, secrets: tuple[str, ...], at: int
     ) -> Settlement:
         if word.resolution == "not_happened":
-            return Settlement(
-                outcome="permanent_failure",
-                sent="unknown",
-                at=at,
-                by="person",
-                code=ErrorCode.TOOL_FAILED.value,
-                message="A person established that it did not happen.",
-                details={"effect": "none"},
-            )
+            return did_not_happen("person", "A person established that it did not happen.", at)
         reference = hide_values(word.external_reference, secrets)
         evidence = {"external_reference": reference} if reference else {}
         outcome: Outcome[JsonValue] = Outcome.success(word.output, evidence)
@@ -185,7 +192,8 @@ class Reconciler:
     async def _not_yet(self, row: CallRow, contract: Contract | None) -> None:
         """`not_happened` cannot be said while an attempt may still act."""
         for attempt in await self._parts.ledger.reads.fetch(ATTEMPTS, call_id=row.call_id):
-            if is_known(attempt, is_read=row.is_read) is not False:
+            answered = attempt.outcome == DOUBTED and attempt.handler_ended_at is not None  # it acts no more
+            if not answered and is_known(attempt, is_read=row.is_read) is not False:
                 await self._may_not_act(row, contract, attempt)
 
     async def _may_not_act(self, row: CallRow, contract: Contract | None, attempt: AttemptRow) -> None:
@@ -229,6 +237,7 @@ class Reconciler:
             hard_deadline_at=case.hard_deadline_at,
             answer=answer,
             asked=True,
+            compensating=case.compensating,
         )
         return noted, asked, said
 
@@ -251,7 +260,10 @@ class Reconciler:
             settlement = self._settlement(row, contract, outcome, secrets, at, "probe")
             done = await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement))
             return done or row
-        if advice.step is Step.WAIT and row.state == CallState.AWAITING_RECONCILIATION:
+        if advice.step is Step.SETTLE_ABSENT:
+            absent = did_not_happen("probe", "The far side does not have it, and it can no longer appear.", at)
+            return await parts.ledger.record(lambda: resolve(row.call_id, row.revision, absent)) or row
+        if _answer_in(said) is ProbeAnswer.PENDING and row.state == CallState.AWAITING_RECONCILIATION:
             how = acceptance(contract, at, _wish(said))
             return await parts.ledger.record(lambda: accept_after_probe(row.call_id, row.revision, how, at)) or row
         if row.state == CallState.AWAITING_EXTERNAL:
@@ -282,6 +294,9 @@ class Reconciler:
         """Queue it, or propose it anew where its approval does not cover another sending.
 
         What somebody asked to stop is sent again only on a person's word.
+
+        Raises:
+            RefusedError: a decision is needed, and it is not the only thing that is missing.
         """
         parts, at = self._parts, self._parts.clock.now()
         if row.cancel_requested_at is not None and not fresh:
@@ -290,6 +305,8 @@ class Reconciler:
             approval = await self._propose(row, contract, {"why": why, "fresh": fresh})
             if approval is not None:
                 done = await parts.ledger.record(lambda: repropose(row.call_id, approval, why, at))
+                if isinstance(done, Hindered):
+                    raise hindered(done.by, row)
                 return done.row if done is not None else None
         owner_id = parts.ledger.owner_id
         return await parts.ledger.record(lambda: resend(row.call_id, row.revision, owner_id, at, {"why": why}))
@@ -331,6 +348,13 @@ class Reconciler:
         finally:
             if not lock.locked():
                 self._busy.pop(call_id, None)
+            self._parts.passing.stir()  # what nobody knew may be known now, and no longer in anybody's way
+
+
+def did_not_happen(by: str, message: str, at: int) -> Settlement:
+    """An attempt of which nobody knew is established to have had no effect."""
+    code = ErrorCode.TOOL_FAILED.value
+    return Settlement("permanent_failure", "unknown", at, by, code, message, details={"effect": "none"})
 
 
 def _answer_in(said: JsonObject) -> ProbeAnswer:

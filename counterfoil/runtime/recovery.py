@@ -20,6 +20,7 @@ class Step(StrEnum):
     ASK = "ask"  # run its probe
     RESEND = "resend"  # send again: same action id, same bytes
     SETTLE_HAPPENED = "settle_happened"
+    SETTLE_ABSENT = "settle_absent"  # it did not happen, and can no longer
     WAIT = "wait"  # the far side still works on it
     PARK = "park"  # a person must say
 
@@ -29,6 +30,7 @@ class Situation:
     """What is known about an unresolved call; times in microseconds.
 
     `repeatable_here` is false for a direct call at a restart: reads and natural calls repeat only inside a run.
+    `compensating` is true where the call is to be undone if it happened: what did not happen is not done any more.
     `undisturbed` is true while a natural call still holds its resources and no later call on them was dispatched.
     """
 
@@ -40,6 +42,7 @@ class Situation:
     asked: bool = False
     repeatable_here: bool = False
     undisturbed: bool = False
+    compensating: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +73,21 @@ def _after_answer(case: Situation) -> Advice:
     if case.answer is ProbeAnswer.PENDING:
         return Advice(Step.WAIT, "the far side still works on it")
     if case.answer is ProbeAnswer.ABSENT:
-        if _key_holds(case):
-            return Advice(Step.RESEND, "the probe does not find it, and its key makes sending again safe")
-        if settled_for_good(case.contract, case.hard_deadline_at, case.now):
-            return Advice(Step.RESEND, "the probe does not find it, and it can no longer appear", ruled_out=True)
-        return Advice(Step.PARK, "the probe does not find it now, but the first attempt may still act")
+        return _after_absent(case)
     return Advice(Step.PARK, "the probe could not tell")
+
+
+def _after_absent(case: Situation) -> Advice:
+    gone = settled_for_good(case.contract, case.hard_deadline_at, case.now)
+    if case.compensating and case.contract.recovery.settle_s is not None:
+        if gone:
+            return Advice(Step.SETTLE_ABSENT, "the probe does not find it, and it can no longer appear")
+        return Advice(Step.WAIT, "the probe does not find it yet, and it may still appear")
+    if _key_holds(case):
+        return Advice(Step.RESEND, "the probe does not find it, and its key makes sending again safe")
+    if gone:
+        return Advice(Step.RESEND, "the probe does not find it, and it can no longer appear", ruled_out=True)
+    return Advice(Step.PARK, "the probe does not find it now, but the first attempt may still act")
 
 
 def stops_waiting(answer: ProbeAnswer | None, until: int | None, now: int) -> str | None:

@@ -29,6 +29,7 @@ from ..registry.request import NOBODY_WAITS, CallRequest
 from ..registry.vocabulary import Effect, ErrorCode, JsonObject, OutcomeClass
 from .answers import broken, closing, in_progress, raw_digest, repeated, unreadable, unshown, waits_for_ledger
 from .attempt import ON_THE_LOOP
+from .authority import renewal_by
 from .carrying import Carrier
 from .case import Case
 from .chain.doors import Around as RunsAround
@@ -40,7 +41,7 @@ from .decisions import Around
 from .desk import Desk
 from .following import Follower
 from .not_sent import CallerGoneError, IsDuplicateError
-from .parts import Parts
+from .parts import Parts, ScopesNow
 from .path import CallPath, key_conflict
 from .proposing import Proposer, principal_of
 from .receipts import Receipts
@@ -68,7 +69,7 @@ class Runtime(Desk):
         self._tasks = Tasks()
         self._closing = False
         self._grace_ends = 0.0
-        viewer = Viewer(parts.ledger, lambda: parts.settings)
+        viewer = Viewer(parts.ledger, lambda: parts.settings, parts.clock.now)
         self._carrier = Carrier(parts, self._tasks.spawn)
         sender = Sender(parts)
         self._proposer = Proposer(parts, viewer, sender)
@@ -104,16 +105,15 @@ class Runtime(Desk):
         names = (task.get_name() for task in tuple(self._parts.handlers))
         return sorted({name.removeprefix(ON_THE_LOOP) for name in names if name.startswith(ON_THE_LOOP)})
 
-    def take(self, policy: Policy, settings: Settings, budgets: Budgets) -> None:
+    def take(self, policy: Policy, settings: Settings, budgets: Budgets, scopes_now: ScopesNow | None = None) -> None:
         """Take other rules and numbers from now on; a call that was not sent yet is decided anew before it is."""
-        parts = self._parts
-        parts.policy, parts.settings, parts.budgets = policy, settings, budgets
-        parts.capacity.replace(settings.pools)
+        self._parts.take(policy, settings, budgets, scopes_now)
 
     def begin_stop(self, grace_s: float) -> None:
         """Refuse new calls from now on; those under way have this long, in seconds."""
         if not self._closing:
             self._closing = True
+            self._parts.passing.close()
             self._grace_ends = self._parts.clock.monotonic() + grace_s
 
     async def stop(self, grace_s: float) -> bool:
@@ -258,8 +258,8 @@ class Runtime(Desk):
 
     async def _again(self, case: Case, row: CallRow) -> CallView:
         """The key of a call of which nothing ever left: the same call makes its next attempt."""
-        at, owner_id = self._parts.clock.now(), self._parts.ledger.owner_id
-        queued = await self._parts.ledger.record(lambda: attempt_again(row.call_id, owner_id, at))
+        grant, owner_id = renewal_by(self._parts, case.principal), self._parts.ledger.owner_id
+        queued = await self._parts.ledger.record(lambda: attempt_again(row.call_id, owner_id, grant.at, grant))
         if queued is None:
             return in_progress(await self._viewer.view(await self._viewer.row(row.call_id) or row))
         case.call_id, case.action_id = queued.call_id, queued.action_id

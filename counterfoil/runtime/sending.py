@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..ledger.admission import Busy, Duplicate, Held, Neighbours, OwnerLapsed, RunSaysNo, Unresolved
+from ..ledger.admission import Busy, Duplicate, GrantLapsed, Held, Neighbours, OwnerLapsed, RunSaysNo, Unresolved
 from ..ledger.budgeting import OverBudget
 from ..ledger.dispatching import (
     ApprovalGone,
@@ -33,8 +33,8 @@ from ..registry.adapter import NotReadyError
 from ..registry.vocabulary import ErrorCode, Route
 from .capacity import Slot
 from .case import Case
-from .clock import MICROSECOND, micros, rfc3339
-from .holding import kept_back
+from .clock import MICROSECOND, micros
+from .hindered import grant_lapsed, kept_back, unresolved
 from .limiting import charges, over_budget, reset
 from .not_sent import (
     CallerGoneError,
@@ -48,7 +48,6 @@ from .not_sent import (
 )
 from .parts import Parts
 from .refusal import refuse
-from .views import Next
 from .writing import first_record, neighbours
 
 T = TypeVar("T")
@@ -231,6 +230,8 @@ class Sender:
                 raise RunSaysNoError(result.why)
             case Held():
                 raise kept_back(result)
+            case GrantLapsed():
+                raise grant_lapsed(result, case.row)
             case OverBudget():
                 raise self._not_afforded(result)
             case ApprovalGone():
@@ -335,7 +336,7 @@ def _held_up(case: Case, found: Unresolved) -> None:
     """A call of which nobody knows stands in the way; whoever is one itself waits for it as for any other."""
     if case.row is not None and case.row.sent == "unknown":
         return
-    raise HeldUpError(found) if case.within is not None else unresolved(found, case)
+    raise HeldUpError(found) if case.within is not None else unresolved(found, case.principal.subject)
 
 
 async def _turn(parallel: asyncio.Semaphore) -> Slot:
@@ -355,22 +356,6 @@ def cannot_record(error: CannotRecordError) -> Exception:
         ErrorCode.CANNOT_RECORD,
         f"The ledger cannot record now ({error.reason}), so nothing was sent. Ask again later; see `status`.",
         reason=error.reason,
-    )
-
-
-def unresolved(found: Unresolved, case: Case) -> Exception:
-    """Another call whose outcome nobody knows stands in the way; it is named to those who may see it."""
-    mine = found.row.subject == case.principal.subject
-    call_id = found.row.call_id if mine else None
-    about = f"{found.row.tool} ({call_id})" if mine else "another caller's call"
-    where = f"on {found.resource} " if found.resource and mine else ""
-    return refuse(
-        ErrorCode.AMBIGUOUS,
-        f"An earlier call {where}has an outcome that nobody knows yet: {about}. It may have happened, so this is not "
-        "sent. Reconcile that call first.",
-        Next("reconcile", {"call_id": call_id}, "Find out what became of it.") if call_id else None,
-        call_id=call_id,
-        since=rfc3339(found.row.dispatched_at),
     )
 
 

@@ -6,8 +6,10 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
+from ..ledger.hindering import hindrance
 from ..ledger.queries import APPROVAL, CALL, COVERED
 from ..ledger.states import CallState
+from .hindered import next_while
 from .views import CallView, ErrorView, Next, Truncated, approval_part, error_of, evidence_of, next_of
 
 if TYPE_CHECKING:
@@ -27,9 +29,10 @@ PREVIEW_CHARACTERS = 2_000
 class Viewer:
     """Reads what a view needs beside the row."""
 
-    def __init__(self, ledger: Ledger, settings: Callable[[], Settings]) -> None:
-        """`settings` are those of now."""
+    def __init__(self, ledger: Ledger, settings: Callable[[], Settings], now: Callable[[], int]) -> None:
+        """`settings` are those of now, `now` is the time in microseconds."""
         self._ledger = ledger
+        self._now = now
         self._settings = settings
 
     async def row(self, call_id: str) -> CallRow | None:
@@ -69,10 +72,21 @@ class Viewer:
             replayed=replayed,
             approval=approval_part(approval) if approval is not None else None,
             truncated=truncated,
-            next=next_of(row, approval) or _partial_note(row),
+            next=await self._kept_back(row) or next_of(row, approval) or _partial_note(row),
             effect=row.effect,
             cancel_requested_at=row.cancel_requested_at,
         )
+
+    async def _kept_back(self, row: CallRow) -> Next | None:
+        """What a decided call waits for that something else keeps back; None for any other. A run says it of a step."""
+        if row.state != CallState.QUEUED or not row.by_decision or row.in_run:
+            return None
+        at = self._now()
+        found = await self._ledger.reads.look(lambda: hindrance(row, at))
+        approval = await self.approval(row.approval_id)
+        if approval is None or (found is None and approval.stalled_at is None):
+            return None
+        return next_while(row, found)
 
     async def _output(self, row: CallRow, result: Result | None) -> tuple[JsonValue, Truncated | None]:
         if row.output_payload is None or row.state != CallState.SETTLED or row.code == "output_invalid":

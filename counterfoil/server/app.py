@@ -32,6 +32,7 @@ from ..runtime.runtime import Runtime
 from ..runtime.settings import Pool, Settings
 from ..runtime.views import CallView
 from ..tools.http.outbound import Outbound
+from .authority import scopes_of
 from .config import ConfigError, Configuration, load
 from .config.errors import KeyPath
 from .config.kinds import read_rate
@@ -188,7 +189,7 @@ async def open_app(
     ledger = await _open_ledger(config, time)
     done = False
     try:
-        runtime = Runtime(_parts(tools, ledger, time, serves=role != "cli"))
+        runtime = Runtime(_parts(tools, ledger, time, role))
         await runtime.start(sweeps=role != "cli")
         try:
             yield App(config, tools.catalogue, tools.shelf, tools.local, tools.outbound, ledger, runtime)
@@ -294,9 +295,9 @@ def settings_of(config: Configuration, *, serves: bool) -> Settings:
     )
 
 
-def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts:
+def _parts(tools: Tools, ledger: Ledger, clock: Clock, role: str) -> Parts:
     config = tools.config
-    settings = settings_of(config, serves=serves)
+    settings = settings_of(config, serves=role != "cli")
     return Parts(
         catalogue=tools.catalogue,
         policy=tools.policy,
@@ -307,5 +308,6 @@ def _parts(tools: Tools, ledger: Ledger, clock: Clock, *, serves: bool) -> Parts
         capacity=Capacity(settings.pools, config.limits.blocking_threads),
         breaker=Breaker(),
         chance=random.random,
+        scopes_now=scopes_of(config, embeds=role == "embedded"),
         budgets=budgets_of(config.budgets),
     )

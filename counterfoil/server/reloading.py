@@ -17,6 +17,7 @@ from typing import TypeAlias
 from ..registry.contract import RESERVED_ENDINGS
 from ..registry.principal import Principal
 from .app import App, local_principal, settings_of
+from .authority import scopes_of
 from .changes import Announce, Changes, Present
 from .config import ConfigError, Configuration
 from .limits import budgets_of
@@ -101,7 +102,7 @@ def _take(app: App, found: Reread, local: Principal) -> None:
     config = found.config
     app.config, app.local = config, local
     app.shelf.policy = found.policy
-    app.runtime.take(found.policy, settings_of(config, serves=True), budgets_of(config.budgets))
+    app.runtime.take(found.policy, settings_of(config, serves=True), budgets_of(config.budgets), scopes_of(config))
     app.outbound.allow(found.hosts, config.limits.output_bytes)
     for name in found.gone:
         app.catalogue.remove(name)

@@ -259,3 +259,39 @@ async def test_a_probe_over_mcp_settles_a_step_but_a_persons_word_needs_its_scop
             assert refused["error"]["code"] in {"insufficient_scope", "invalid_arguments", "denied"}, refused
         still = await ask("status", run_id=view["run_id"], wait_s=0)
         assert (still["status"], len(still["unresolved"])) == ("awaiting_reconciliation", 1)
+
+
+def undone_by(tool: str, ref: str) -> View:
+    return plan(
+        step("first", "kit_write", {"ref": "first"}, compensate={"tool": tool, "args": {"ref": ref}}),
+        step("bad", "kit_write", {"ref": "bad"}, after=["first"]),
+        on_failure="compensate",
+    )
+
+
+@pytest.mark.promise("AUT-05")
+async def test_an_undoing_by_a_destructive_tool_waits_for_a_decision_about_that_tool(shop: Workshop) -> None:
+    shop.world.arm("bad", refuse="no")
+    async with chained(shop) as (at, ask):
+        view = await ran(ask, undone_by("kit_delete", "r"), "awaiting_approval")
+        [asked] = view["pending"]
+        assert (asked["tool"], asked["arguments"]["ref"], shop.world.count("r")) == ("kit_delete", "r", 0)
+        [row] = [row for row in shop.book.calls() if row["tool"] == "kit_delete"]
+        assert (row["route"], row["effect"], row["step"]) == ("compensation", "destructive", "first")
+        await decide(at.app, view, "first", "approve")
+        view = await becomes(ask, view["run_id"])
+        assert (view["compensation"], shop.world.count("r")) == ("complete", 1)
+
+
+@pytest.mark.promise("AUT-05")
+async def test_a_rule_that_came_since_denies_an_undoing_as_it_does_any_call(shop: Workshop) -> None:
+    shop.world.arm("bad", refuse="no")
+    async with chained(shop) as (_, ask):
+        view = await ran(ask, undone_by("kit_delete", "r"), "awaiting_approval")
+    rule = '[[policy]]\nid = "no-delete"\ntool = "kit_delete"\nverdict = "deny"\nreason = "Nobody deletes."\n'
+    async with chained(shop, rule) as (at, ask):
+        await decide(at.app, await ask("status", run_id=view["run_id"]), "first", "approve")
+        view = await becomes(ask, view["run_id"])
+        assert (view["compensation"], shop.world.count("r")) == ("incomplete", 0)
+        [stands] = view["compensations"]
+        assert (stands["state"], stands["error"]["code"]) == ("not_undone", "denied")

@@ -124,7 +124,7 @@ async def _(at: Bench, _shop: Workshop) -> View:
 @provokes("authority_expired")
 async def _(at: Bench, _shop: Workshop) -> View:
     view = await proposed(at)
-    _clock(at).at += timedelta(hours=2)
+    at.parts.scopes_now = lambda _: None  # as after its subject was removed from the configuration
     await at.app.runtime.decide(view["approval"]["approval_id"], "approve", decider=OPERATOR)
     return await followed(at, view)
 

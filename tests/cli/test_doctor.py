@@ -48,7 +48,7 @@ def test_before_the_first_start_nothing_is_wrong_and_nothing_is_made(shop: Path,
 def test_a_used_ledger_can_be_read_and_nobody_has_it_open(command: Command) -> None:
     ran = command("doctor", "--json")
     assert ran.exit_code == 0
-    checks = ("ledger", "ledger key", "file rights", "chain", "waiting", "processes", "clock")
+    checks = ("ledger", "ledger key", "file rights", "chain", "waiting", "holds", "processes", "clock")
     assert {check: levels(ran, check) for check in checks} == {check: {"ok"} for check in checks}
 
 

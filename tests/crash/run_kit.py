@@ -63,7 +63,7 @@ def run_of(stage: Stage) -> View | None:
 
 def calls_of(stage: Stage) -> list[View]:
     """The calls of the run's steps."""
-    return [row for row in stage.calls() if row["step"] is not None]
+    return [row for row in stage.calls() if row["step"] is not None and row["route"] == "step"]
 
 
 def effects_of(stage: Stage) -> Counter[str]:

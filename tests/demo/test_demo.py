@@ -32,6 +32,7 @@ def test_the_demo_plays_one_chain_through_a_lost_reply_and_a_killed_server_with_
     assert (result["before"], result["after"], result["effects"]) == ("ambiguous", "success", 1)
     assert (result["killed"], result["restarted"]) == (True, True)
     assert (result["run_status"], result["notifications"]) == ("succeeded", 3)
+    assert result["compensation"] == "complete"
     assert result["ledger"]["ok"] is True
     assert result["ledger"]["problems"] == []
     assert b"side by side" in ran.stderr

@@ -20,6 +20,8 @@ GOOD = Result(
     after="success",
     run_status="succeeded",
     refunds=Count(1, 1),
+    undone=(1, 1, 1, 1),
+    compensation="complete",
     messages=Count(3, 3),
     contacts=3,
     killed=True,
@@ -42,6 +44,7 @@ def test_a_good_play_is_ok_and_says_what_a_program_reads() -> None:
         "run_id": "run_1",
         "run_status": "succeeded",
         "notifications": 3,
+        "compensation": "complete",
     }
 
 
@@ -53,6 +56,9 @@ BAD: list[dict[str, Any]] = [
     {"refunds": Count(1, 2)},
     {"messages": Count(3, 4)},
     {"messages": Count(2, 2)},
+    {"undone": (1, 1, 0, 0)},
+    {"undone": (1, 1, 1, 2)},
+    {"compensation": "incomplete"},
     {"killed": False},
     {"restarted": False},
     {"ledger": LEDGER | {"ok": False}},

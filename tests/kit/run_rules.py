@@ -16,6 +16,8 @@ REASONS: Final = frozenset({"held", "stopped", "authority_expired", "budget", "u
 """Why a run that may not move is queued."""
 ENDED: Final = frozenset({"succeeded", "failed", "rejected", "skipped", "not_run", "cancelled"})
 STEP_STATES: Final = ENDED | WAITS | {"waiting", "ready", "running"}
+FATES: Final = WAITS | {"waiting", "running", "undone", "not_undone", "kept"}
+"""What can have become of an effect of a run that is undone."""
 COMPENSATIONS: Final = frozenset({"none", "running", "complete", "incomplete"})
 RUN: Final = frozenset(
     {
@@ -66,7 +68,8 @@ def _check_waits(view: Mapping[str, Any], states: Mapping[str, str]) -> None:
     items = {f"{step['id']}[{one['n']}]": one["state"] for step in view["steps"] for one in step.get("items") or ()}
     for one in view["pending"]:
         assert one.keys() >= PENDING, one
-        assert {**states, **items}[one["step"]] == "awaiting_approval", (one, states)
+        if not one.get("undo"):
+            assert {**states, **items}[one["step"]] == "awaiting_approval", (one, states)
     for one in view["unresolved"]:
         assert one.keys() >= UNRESOLVED, one
     pending, unresolved = ({_step_of(one) for one in view[name]} for name in ("pending", "unresolved"))
@@ -76,8 +79,21 @@ def _check_waits(view: Mapping[str, Any], states: Mapping[str, str]) -> None:
     if view["status"] == "awaiting_approval":
         assert view["pending"], view
         assert not view["unresolved"], view
-    if view["status"] == "awaiting_reconciliation":
+    if view["status"] == "awaiting_reconciliation" and view["reason"] != "strict":
         assert view["unresolved"], view
+    _check_undoing(view, states)
+
+
+def _check_undoing(view: Mapping[str, Any], states: Mapping[str, str]) -> None:
+    fates = [one["state"] for one in view["compensations"]]
+    assert set(fates) <= FATES, fates
+    if view["compensation"] == "none":
+        assert not fates, view
+    if view["compensation"] == "complete":
+        assert set(fates) <= {"undone", "kept"}, view
+        assert "awaiting_reconciliation" not in states.values(), view
+    if view["compensation"] == "incomplete":
+        assert set(fates) - {"undone", "kept"} or view["unresolved"], view
 
 
 def _step_of(one: Mapping[str, Any]) -> str:

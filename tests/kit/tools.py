@@ -44,11 +44,15 @@ async def act(ref: str, key: str | None = None, **data: object) -> Outcome[Effec
     await world.opened(ref, "before")
     if switches.get("drop") == "before":
         raise ConnectionError("the far side hung up before it did anything")
+    if switches.get("doubt") == "before":
+        return Outcome.permanent("it says error", sent="unknown")
     number = world.append(ref, key, **data)
     world.mark(ref, "done")
     await world.opened(ref, "after")
     if switches.get("drop") == "after":
         raise ConnectionError("the far side hung up after it had done it")
+    if switches.get("doubt") == "after":
+        return Outcome.permanent("it says error", sent="unknown")
     return Outcome.success(Effect(ref=ref, number=number))
 
 

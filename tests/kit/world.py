@@ -109,6 +109,11 @@ class World:
                 [(ref, name, json.dumps(value)) for name, value in switches.items()],
             )
 
+    def disarm(self, ref: str) -> None:
+        """It behaves as it does by itself again."""
+        with self._changing() as connection:
+            connection.execute("DELETE FROM switches WHERE ref = ?", (ref,))
+
     def release(self, ref: str) -> None:
         """Let go of whoever is held."""
         with self._changing() as connection:

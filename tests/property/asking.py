@@ -175,11 +175,26 @@ class Asking(Base):
         ask = Ask(call.tool, call.subject, call.order, call.key)
         approval = proposal(approval_id, call.call_id, ask, self.now, VALID, WITHIN)
         done = self.book.record(lambda: repropose(call.call_id, approval, "why", self.now), twice=self.twice)
-        assert done is not None
+        stops = self._hinders(call)
+        if stops:
+            assert isinstance(done, Hindered)
+            assert isinstance(done.by, Unresolved)
+            assert done.by.row.call_id in stops
+            return
+        assert isinstance(done, Proposed)
         self.close_proposal(call, "superseded")
         self._proposed(approval_id, call.call_id)
         call.state, call.outcome, call.approval = "awaiting_approval", None, approval_id
         call.by_decision, call.open, call.cancelled = False, False, False
+
+    def _hinders(self, call: Standing) -> frozenset[str]:
+        """The calls of which nobody knows that keep a fresh proposal from being made; one of which nobody knows itself
+        waits for none, and a further attempt is no new intent.
+        """
+        if call.sent == "unknown" or (call.crossings and not call.resources):
+            return frozenset()
+        found = self.model.neighbours(call.tool, call.subject, call.resources, mine=call.call_id)
+        return frozenset().union(*(stop.calls for stop in found if stop.kind == "unresolved"))
 
     def withdraws(self, call: Standing) -> None:
         """A waiting call is cancelled."""

@@ -22,6 +22,8 @@ class FoldedRun:
     status: str = "queued"
     places: dict[Place, str] = field(default_factory=dict[Place, str])
     items: dict[str, int] = field(default_factory=dict[str, int])
+    undos: dict[str, int] = field(default_factory=dict[str, int])
+    ended: bool = False
     _of: dict[str, Place] = field(default_factory=dict[str, Place])
     _told: dict[str, list[tuple[str, dict[str, Any]]]] = field(
         default_factory=dict[str, list[tuple[str, dict[str, Any]]]]
@@ -45,7 +47,9 @@ class FoldedRun:
         body = json.loads(event.body)
         data: dict[str, Any] = body.get("data", body)
         call_id = body.get("call_id")
-        if call_id is not None:
+        if "undoes" in data:
+            self.undos[call_id] = self.undos.get(call_id, 0) + 1
+        elif call_id is not None:
             self._call(call_id, event.type, data)
         elif event.type == "step_expanded":
             self.items[data["step"]] = data["items"]
@@ -69,7 +73,9 @@ class FoldedRun:
             case "run_created":
                 self.status = "running" if data.get("owner") else "queued"
             case "run_parked" | "run_finished":
-                self.status = data["status"]
+                self.status, self.ended = data["status"], kind == "run_finished"
+            case "compensation_resumed" if self.ended:
+                self.status, self.ended = "queued", False
             case "run_released":
                 self.status = "queued"
             case _:

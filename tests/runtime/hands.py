@@ -221,3 +221,60 @@ async def picky(
     assert password == ""
     done: dict[str, str] = await STAGE.play("picky", ref, call)
     return done
+
+
+@tool(effect="destructive", scopes=["vault"], resources=["vault:{ref}"])
+async def vault(ref: str, call: Call) -> dict[str, str]:
+    """Open what only those with the scope may."""
+    done: dict[str, str] = await STAGE.play("vault", ref, call)
+    return done
+
+
+@tool(effect="write")
+async def ship(ref: str, call: Call) -> dict[str, str]:
+    """Send a parcel."""
+    done: dict[str, str] = await STAGE.play("ship", ref, call)
+    return done
+
+
+@ship.compensation()
+async def unship(ref: str, output: dict[str, str], call: Call) -> dict[str, str]:
+    """Call the parcel back."""
+    assert output["ref"]
+    done: dict[str, str] = await STAGE.play("unship", ref, call)
+    return done
+
+
+@tool(effect="write")
+async def pay(ref: str, call: Call) -> dict[str, str]:
+    """Pay, which only a person lets be undone."""
+    done: dict[str, str] = await STAGE.play("pay", ref, call)
+    return done
+
+
+@pay.compensation(approval="operator", idempotency="keyed")
+async def unpay(ref: str, call: Call) -> dict[str, str]:
+    """Take the money back."""
+    done: dict[str, str] = await STAGE.play("unpay", ref, call)
+    return done
+
+
+@tool(effect="write")
+async def asked(ref: str, call: Call) -> dict[str, str]:
+    """Do what can be asked about and undone."""
+    done: dict[str, str] = await STAGE.play("asked", ref, call)
+    return done
+
+
+@asked.probe()
+async def asked_happened(ref: str, call: Call) -> Probe:
+    """Whether it happened."""
+    done: Probe = await STAGE.play("asked_happened", ref, call)
+    return done
+
+
+@asked.compensation()
+async def unasked(ref: str, call: Call) -> dict[str, str]:
+    """Undo it."""
+    done: dict[str, str] = await STAGE.play("unasked", ref, call)
+    return done

@@ -13,6 +13,7 @@ from counterfoil.ledger.check import check
 from counterfoil.ledger.holding import CHAIN, HoldRow, lift_hold, list_holds, set_hold
 from counterfoil.ledger.verify import verify_database
 from counterfoil.registry.vocabulary import ErrorCode
+from counterfoil.runtime.clock import rfc3339
 from counterfoil.runtime.deciding import Decider
 from counterfoil.server.app import App
 from tests.runtime.bench import HandClock
@@ -36,6 +37,9 @@ async def test_what_is_held_is_not_sent_until_it_is_released(
     assert view.error is not None
     assert (view.error.code, view.sent, stage.effects) == (ErrorCode.HELD, "no", [])
     assert (view.error.details["kind"], view.error.details["name"]) == (kind, name)
+    assert (view.error.details["by"], view.error.details["since"]) == ("alex", rfc3339(AT))
+    assert f"alex holds {kind} {name}".rstrip() in view.error.message
+    assert f"since {rfc3339(AT)}" in view.error.message
     await app.ledger.record(lambda: lift_hold(kind, name, "alex", AT + 1))
     assert (await app.call("book", {"ref": "a"})).outcome == "success"
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
+from counterfoil.ledger.admission import GrantLapsed, Held, Unresolved
 from counterfoil.ledger.approving import Decided, Decision, NotDecided, expire, revoke, withdraw
 from counterfoil.ledger.dispatching import ApprovalGone, Dispatched, Moved
-from counterfoil.ledger.proposals import repropose
+from counterfoil.ledger.holding import set_hold
+from counterfoil.ledger.proposals import Hindered, repropose
 from counterfoil.ledger.queries import APPROVAL
 from counterfoil.ledger.recovering import claim, rule_out
-from tests.runtime.bench import LOST, UNSENT, Bench
+from tests.runtime.bench import HOUR, LOST, UNSENT, Bench
 
 pytestmark = pytest.mark.anyio
 
@@ -132,3 +136,27 @@ async def test_what_was_sent_cannot_be_taken_back(bench: Bench) -> None:
     assert isinstance(done, NotDecided)
     assert done.why == "consumed"
     assert (await bench.row_of(row.call_id)).state == "dispatched"
+
+
+async def hold(bench: Bench) -> None:
+    await bench.record(lambda: set_hold("tool", "refund", "os:alex", "", bench.clock.now()))
+
+
+async def lapse(bench: Bench) -> None:
+    bench.clock.pass_(3_600)
+
+
+async def lose_the_holder(bench: Bench) -> None:
+    await bench.settled(await bench.dispatched(resources=["order:1"], subject="another"), LOST)
+
+
+@pytest.mark.parametrize(("arises", "expected"), [(hold, Held), (lapse, GrantLapsed), (lose_the_holder, Unresolved)])
+async def test_a_fresh_proposal_is_made_only_when_nothing_but_the_decision_is_missing(
+    bench: Bench, arises: Callable[[Bench], Awaitable[None]], expected: type
+) -> None:
+    row, _ = await bench.approved(resources=["order:1"], grant_expires_at=bench.clock.now() + HOUR)
+    await arises(bench)
+    done = await bench.record(lambda: repropose(row.call_id, bench.approval(row), "why", bench.clock.now()))
+    assert isinstance(done, Hindered)
+    assert isinstance(done.by, expected)
+    assert await bench.row_of(row.call_id) == row

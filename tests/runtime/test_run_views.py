@@ -165,25 +165,6 @@ async def test_a_deadline_stands_still_while_only_people_are_awaited(app: App, c
     assert done["deadline"] == later["deadline"]
 
 
-async def test_a_run_that_should_compensate_lists_each_effect_as_not_undone_the_last_first(
-    app: App, stage: Stage
-) -> None:
-    stage.then("peek", lambda _: 1 / 0)
-    view = await ran(
-        app,
-        step("a"),
-        step("b", depends_on=["a"], compensate="none"),
-        step("c", "put", depends_on=["b"]),
-        step("bad", "peek", depends_on=["c"]),
-        on_failure="compensate",
-    )
-    assert (view["status"], view["compensation"]) == ("failed", "incomplete")
-    told = [(one["step"], one["item"], one["state"]) for one in view["compensations"]]
-    assert told == [("c", None, "not_undone"), ("b", None, "kept"), ("a", None, "not_undone")]
-    assert all(one.keys() == {"step", "item", "call_id", "state", "reason"} for one in view["compensations"])
-    assert all(one["reason"] for one in view["compensations"])
-
-
 async def test_a_call_elsewhere_that_holds_a_run_up_is_named_to_its_subject(app: App, stage: Stage) -> None:
     stage.then("book", lose)
     other = await app.call("book", {"ref": "x"})

@@ -13,6 +13,7 @@ from counterfoil.ledger.admission import Duplicate, Relation, Unresolved
 from counterfoil.ledger.bookkeeping import request_cancel
 from counterfoil.ledger.dispatching import Dispatched, LateFound, Moved
 from counterfoil.ledger.finding import LATE, PARKED, list_calls
+from counterfoil.ledger.holding import set_hold
 from counterfoil.ledger.queries import EVENTS
 from counterfoil.ledger.recovering import abandon, adopt, resend, resolve, rule_out, take_over
 from counterfoil.ledger.rows import CallRow
@@ -119,6 +120,14 @@ async def test_a_call_that_reported_late_is_not_sent_again(bench: Bench) -> None
     sent, now = await lost_by_another(bench)
     await bench.record(lambda: resend(now.call_id, now.revision, bench.me, bench.clock.now(), {}))
     await bench.settled(sent, SUCCESS)
+    assert isinstance(await bench.again(sent.call_id), LateFound)
+
+
+async def test_what_a_call_reported_late_is_read_though_it_is_held(bench: Bench) -> None:
+    sent, now = await lost_by_another(bench)
+    await bench.record(lambda: resend(now.call_id, now.revision, bench.me, bench.clock.now(), {}))
+    await bench.settled(sent, SUCCESS)
+    await bench.record(lambda: set_hold("all", "", "os:alex", "", bench.clock.now()))
     assert isinstance(await bench.again(sent.call_id), LateFound)
 
 

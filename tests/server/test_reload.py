@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from counterfoil.runtime.deciding import Decider
+from counterfoil.server.app import open_app
 from tests.kit.process import Started
 from tests.kit.web import LIMIT_S, web
 from tests.kit.workshop import Workshop
@@ -270,6 +273,33 @@ async def test_other_scopes_of_the_local_principal_hold_for_the_next_call(tmp_pa
         answer = await here.client.call_tool("old_one", {})
         assert answer.structured_content is not None
         assert answer.structured_content["error"]["code"] == "insufficient_scope"
+
+
+async def test_a_decided_call_of_somebody_whose_token_was_removed_is_not_sent(tmp_path: Path) -> None:
+    asks = HOSTS + tool("old_one") + denied("old_one").replace('"deny"', '"approve"')
+    entries = TOKENS.format(bob='"orders:see"')
+    shop = Workshop.new(tmp_path, asks + entries)
+    async with web(shop, env=ENV) as (process, there), there.client("token-of-ann") as client:
+        here = Here(shop, process, tmp_path / "http.log", client)
+        answer = (await client.call_tool("old_one", {})).structured_content
+        assert answer is not None
+        await here.reload(asks + entries.replace('"ann"', '"anna"'))
+        async with open_app(shop.config, role="cli") as app:
+            decider = Decider("os:carol", "same_user", "cli")
+            await app.runtime.decide(answer["approval"]["approval_id"], "approve", decider=decider)
+        row = await asyncio.to_thread(ended, shop, str(answer["call_id"]))
+        assert (row["state"], row["code"], row["dispatched_at"]) == ("refused", "authority_expired", None)
+
+
+def ended(shop: Workshop, call_id: str) -> dict[str, Any]:
+    """A call's row once it has ended."""
+    ends = time.monotonic() + LIMIT_S
+    while True:
+        row = shop.book.call(call_id)
+        if row["state"] in {"refused", "settled"}:
+            return row
+        assert time.monotonic() < ends, row["state"]
+        time.sleep(0.05)
 
 
 async def test_where_the_terminal_has_gone_the_signal_asks_for_an_orderly_stop(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...ledger.approving import withdraw
@@ -120,6 +121,14 @@ class Arrivals:
         self._board.close(halt)
         self._tools.stepper.give_up(self._board.run.run_id, reads=reads)
         self.look = True  # what waits is looked at then
+
+    def close_rest(self) -> bool:
+        """Nothing but what nobody knows is left of a run that is to be undone: what waits for that never runs."""
+        board = self._board
+        assert board.halt is not None, "a run that is undone has failed"
+        before = len(board.notes)
+        board.close(replace(board.halt, state=StepState.NOT_RUN, spares_reads=False))
+        return len(board.notes) > before
 
     def stay_halted(self, halt: Halt | None) -> None:
         """What had ended the starting of steps before this driver came goes on to, unless the run's row says more."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ...ledger.run_rows import WHOLE
 from ...ledger.runs import StepChange
+from ...ledger.undoing import is_in_doubt
 from ...registry.vocabulary import ErrorCode
 from .folding import fold_items, has_effect, state_of
 from .scheduler import End, Freed, Scheduler, nodes_of
@@ -127,8 +128,10 @@ class Board:
         self.notes: list[StepChange] = []
         self.codes: dict[str, str | None] = {}
         self.halt: Halt | None = None
+        self.known = True  # whether its subject is known here (any more)
         self.done = 0
-        self.effects = False  # whether an effect stands that a compensation would undo
+        self.effects = False  # whether anything has had an effect
+        self.doubtful: list[str] = []  # calls that failed, and whether they had an effect is not known
         self._outputs = outputs
         self._tell = tell
 
@@ -171,8 +174,9 @@ class Board:
 
     def end_by_row(self, place: Place, row: CallRow) -> None:
         """A call has ended."""
-        stands = has_effect(row) and self.plan.steps[place.step].compensate != "none"
-        self.effects = self.effects or stands
+        self.effects = self.effects or has_effect(row)
+        if is_in_doubt(row):
+            self.doubtful.append(row.call_id)
         self._end(place, state_of(row), row, row.code)
 
     def end_by_note(self, place: Place, change: StepChange) -> None:
@@ -204,7 +208,7 @@ class Board:
         """True unless its subject has stopped the run, or is to renew its authority."""
         if self.run.stopped_at is not None and not self.is_read(place):
             return False
-        return now < self.run.grant_expires_at
+        return self.known and now < self.run.grant_expires_at
 
     def begin_item(self, place: Place) -> JsonValue:
         """An item is under way; its value."""

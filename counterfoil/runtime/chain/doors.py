@@ -18,6 +18,7 @@ from ...ledger.redact import redact_text
 from ...ledger.run_reading import Glance, glance, pending_of
 from ...ledger.run_rows import RunRow
 from ...ledger.runs import NEWEST_RUNS, RECENT_RUNS, ask_cancel, ask_stop, take_up
+from ...ledger.undoing import undo_again
 from ...registry.request import NOBODY_WAITS
 from ...registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from ..answers import broken, closing, not_found, refusal_of, refusal_view
@@ -267,9 +268,16 @@ class RunDoors:
         if expected_version is not None and expected_version != run.version:
             text = f"The run is at version {run.version}, not {expected_version}. Look at it again."
             raise refuse(ErrorCode.VERSION_CONFLICT, text)
-        settling = self._spawn(self._settler.follow_all(run_id))
+        settling = self._spawn(self._settle(run_id, principal.subject))
         left = await self._waited_for(settling, wait_s)
         return await self._at_rest(run_id, min(left or 0.0, AT_ONCE_S))
+
+    async def _settle(self, run_id: str, by: str) -> None:
+        """Follow every unknown call once, then try again what is known not to be undone."""
+        await self._settler.follow_all(run_id)
+        at = self._parts.clock.now()
+        if await self._parts.ledger.record(lambda: undo_again(run_id, by, at)) is not None:
+            self._driver.wake(run_id)
 
     async def pending(self, principal: Principal, run_id: str) -> str:
         """The one undecided proposal of a run, for whoever may see it.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...ledger.bookkeeping import request_cancel
 from ...ledger.run_calls import rows_of
 from ...ledger.run_rows import WHOLE, post
-from ...ledger.runs import Reopened, Woken, calls_of, claim_run, finish, note_steps, park, release_run
+from ...ledger.runs import Reopened, Woken, calls_of, claim_run, compensate, finish, note_steps, park, release_run
 from ...ledger.states import CallState
 from ..clock import MICROSECOND
 from . import rest
@@ -38,6 +38,7 @@ class Over(StrEnum):
 
     FINISHED = "finished"
     REOPENED = "reopened"  # a call that had ended is open again: what is known of the run is out of date
+    UNDOES = "undoes"  # it has failed, and its effects are to be undone before it ends
     PARKED = "parked"
     LOST = "lost"  # another process drives it, or this one lost its lease
     RELEASED = "released"  # this process stops
@@ -71,6 +72,16 @@ class Drive:
         self._arrivals = Arrivals(tools, taken.board, taken.outputs, steps, self._flights, owner_id)
         self._releasing = False
         self._over_at: int | None = None  # when the last step had ended
+
+    @property
+    def run(self) -> RunRow:
+        """Its row, as it was last seen."""
+        return self.board.run
+
+    @property
+    def waits_elsewhere(self) -> bool:
+        """True while another process has a call of it under way."""
+        return bool(self.board.elsewhere)
 
     def nudge(self) -> None:
         """Something about the run or one of its calls may have changed: its rows are looked at again."""
@@ -214,7 +225,8 @@ class Drive:
         """What the run's row says now: its grant, and whether it is to stop, now or at its deadline."""
         board = self.board
         board.run = run
-        self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(run.scopes)))
+        granted = self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(run.scopes)))
+        board.known = self._tools.parts.scopes_now(granted) is not None
         if run.cancel_requested_at is not None and self._in_time(run.cancel_requested_at):
             if board.halt != CANCEL:
                 await self._stop_sent(run)
@@ -247,8 +259,14 @@ class Drive:
         """Nothing moves: the run ends, or waits without a driver. A wake that came meanwhile is looked at instead."""
         board, at, owner_id = self.board, self._clock.now(), self._owner_id
         run_id = board.run.run_id
-        if board.scheduler.over:
-            end = rest.finished(board)
+        left = rest.is_left_to_undoing(board)
+        if left and not board.scheduler.over and self._arrivals.close_rest():
+            return None
+        if board.scheduler.over or left:
+            end, doubtful = rest.finished(board), board.doubtful
+            if rest.is_undone(board, end):
+                begun = await self._ledger.record(lambda: compensate(run_id, owner_id, end, doubtful, at))
+                return self._unless_woken(begun, Over.UNDOES)
             return self._unless_woken(
                 await self._ledger.record(lambda: finish(run_id, owner_id, end, at)), Over.FINISHED
             )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...ledger.run_rows import WHOLE
 from ...ledger.runs import calls_of, steps_of
+from ...ledger.undoing import is_in_doubt
 from .board import CANCEL, OVERDUE, SPENT, Board, Items, Place
 from .folding import fold_items, has_effect, is_over_its_budget, state_of
 from .outputs import Outputs
@@ -115,7 +116,8 @@ def board_of(
         empty = note is not None and note.items == 0
         outputs.ended(end.step, _rows_of(end, items, rows, empty=empty), whole=items is not None or empty)
         board.codes[board.step_id(end.step)] = _code(end.step, items, rows, notes)
-    board.effects = any(has_effect(row) and plan.steps[place.step].compensate != "none" for place, row in rows.items())
+    board.effects = any(has_effect(row) for row in rows.values())
+    board.doubtful = [row.call_id for row in rows.values() if is_in_doubt(row)]
     ended = {end.step for _, end in ends}
     board.begin(begun, [_caused(end, notes, index) for _, end in ends])
     open_calls = [(place, row) for place, row in rows.items() if place.step not in ended and state_of(row) not in ENDED]

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ...ledger.runs import Finished, Parked
+from ...ledger.states import UNRESOLVED
 from ...registry.vocabulary import ErrorCode
 from ..plan.model import OnPlanFailure, OnStepFailure
 from .board import CANCEL, OVERDUE, SPENT
@@ -17,6 +18,7 @@ from .states import RunStatus, StepState
 
 if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
+    from ..refusal import Reason
     from .board import Board, Later
 
 WATCH_US: Final = 30_000_000
@@ -33,17 +35,23 @@ def finished(board: Board) -> Finished:
         continued=continued,
     )
     found = verdict(board.states(), ending, board.codes)
-    undoes = board.plan.on_failure is OnPlanFailure.COMPENSATE and found.status in {
-        RunStatus.FAILED,
-        RunStatus.BUDGET_EXHAUSTED,
-    }
-    return Finished(
-        found.status.value,
-        found.reason,
-        found.code,
-        found.message,
-        "incomplete" if undoes and board.effects else "none",
-    )
+    return Finished(found.status.value, found.reason, found.code, found.message)
+
+
+def is_undone(board: Board, end: Finished) -> bool:
+    """True if what the run has done is to be undone before it ends so."""
+    asked = board.plan.on_failure is OnPlanFailure.COMPENSATE
+    failed = end.status in {RunStatus.FAILED.value, RunStatus.BUDGET_EXHAUSTED.value}
+    return asked and failed and bool(board.effects or board.doubtful or board.parked)
+
+
+def is_left_to_undoing(board: Board) -> bool:
+    """True if a run that is to be undone has failed and nothing is left of it but what nobody knows."""
+    halted = board.halt is not None and board.halt != CANCEL
+    if not halted or board.plan.on_failure is not OnPlanFailure.COMPENSATE or not board.parked:
+        return False
+    waits = board.held or board.later or board.waiting or board.elsewhere or board.starting or board.back
+    return not waits and all(row.state in UNRESOLVED for row in board.parked.values())
 
 
 def parked(board: Board, now: int) -> Parked:
@@ -51,7 +59,7 @@ def parked(board: Board, now: int) -> Parked:
     run = board.run
     states = [state_of(row) for row in board.parked.values()]
     states += [StepState.AWAITING_RECONCILIATION] * bool(board.held)
-    status, reason = waits_for(states), _held_back(run, now)
+    status, reason = waits_for(states), held_back(run, now, known=board.known)
     dues = [later.due_at for later in board.later.values()]
     others = sorted({row.call_id for row in board.held.values() if row.run_id != run.run_id})
     if len(others) > 1:
@@ -61,7 +69,7 @@ def parked(board: Board, now: int) -> Parked:
         dues.append(run.deadline_at)
     soonest = _soonest(board.later.values())
     if status is None and reason is None and soonest is not None:
-        reason = _reason(soonest)
+        reason = why_later(soonest.reason)
     return Parked(
         (status or RunStatus.QUEUED).value,
         reason,
@@ -72,17 +80,19 @@ def parked(board: Board, now: int) -> Parked:
     )
 
 
-def _held_back(run: RunRow, now: int) -> str | None:
+def held_back(run: RunRow, now: int, *, known: bool) -> str | None:
+    """Why nothing with an effect may be sent for this run, whatever it is; `known`: its subject is, by now."""
     if run.stopped_at is not None:
         return "stopped"
-    return "authority_expired" if now >= run.grant_expires_at else None
+    return "authority_expired" if now >= run.grant_expires_at or not known else None
 
 
 def _soonest(waiting: Iterable[Later]) -> Later | None:
     return min(waiting, key=lambda later: later.due_at, default=None)
 
 
-def _reason(later: Later) -> str:
-    if later.reason.code is ErrorCode.BUDGET_EXHAUSTED:
+def why_later(reason: Reason) -> str:
+    """The reason of a run that waits because of this refusal."""
+    if reason.code is ErrorCode.BUDGET_EXHAUSTED:
         return "budget"
-    return "held" if later.reason.code is ErrorCode.HELD else "unavailable"
+    return "held" if reason.code is ErrorCode.HELD else "unavailable"

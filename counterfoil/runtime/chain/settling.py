@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ...ledger.errors import LedgerError
 from ...ledger.run_reading import snapshot
 from ...ledger.states import UNRESOLVED
+from ...ledger.undoing import COMPENSATION
 from ..refusal import RefusedError
 
 if TYPE_CHECKING:
@@ -36,21 +37,22 @@ class Settler:
         found = await self._parts.ledger.reads.look(lambda: snapshot(run_id, outputs=False))
         if found is None:
             return
-        rows, other = [row for row in found.calls if row.state in UNRESOLVED], found.elsewhere
+        rows, other = [row for row in [*found.calls, *found.undos] if row.state in UNRESOLVED], found.elsewhere
         mine = (found.run.tenant, found.run.subject)
         if other is not None and other.state in UNRESOLVED and (other.tenant, other.subject) == mine:
             rows.append(other)
         limit = asyncio.Semaphore(AT_ONCE)
 
         async def one(row: CallRow) -> None:
+            undoes = found.run.verdict is not None and row.run_id == run_id and row.route != COMPENSATION
             async with limit:
-                await self._follow(row)
+                await self._follow(row, compensating=undoes)
 
         await asyncio.gather(*(one(row) for row in rows))
         self._driver.wake(run_id)
 
-    async def _follow(self, row: CallRow) -> None:
+    async def _follow(self, row: CallRow, *, compensating: bool) -> None:
         try:
-            await self._reconciler.follow(row, repeatable_here=True)
+            await self._reconciler.follow(row, repeatable_here=True, compensating=compensating)
         except (RefusedError, LedgerError):
             return  # it moved meanwhile, or cannot be asked about now: its view says how it stands

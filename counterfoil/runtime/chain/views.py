@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...ledger.run_rows import WHOLE
 from ...ledger.states import UNRESOLVED, CallState
+from ...ledger.undoing import COMPENSATION, is_in_doubt
 from ...registry.budgets import Kind
 from ...registry.vocabulary import ErrorCode, RecoveryClass
 from ..clock import rfc3339
-from ..plan.model import OnPlanFailure
 from ..plan.spending import limits_of
 from ..views import WAIT_S, ErrorView, Next, how_far, how_to_decide
+from .compensations import compensation_of, compensations_of
+from .effects import UndoState, undo_state
 from .folding import has_effect
 from .states import RunStatus
 
@@ -31,13 +33,14 @@ if TYPE_CHECKING:
 RecoveryOf: TypeAlias = "Callable[[CallRow], RecoveryClass | None]"
 """How an unknown outcome of this call would be settled; None where its tool is not here."""
 COUNTED: Final = (Kind.CALLS, Kind.WRITES, Kind.DESTRUCTIVE)
-UNDONE_LATER: Final = "This version undoes nothing by itself: the effect stands."
+STRICT: Final = "strict"
 _PARKED: Final = {
     "stopped": "Its client cancelled the request: no further step with an effect starts until it is taken up.",
     "authority_expired": "The authority that it was started under has run out; taking it up renews it.",
     "held": "A hold stands; it goes on by itself once that is released.",
     "budget": "A budget is used up.",
     "unavailable": "What it needs next is not there now.",
+    "strict": "An undo failed, and its plan is strict: nothing further is undone before that is.",
 }
 
 
@@ -124,7 +127,7 @@ def body_of(
         **given,
         "pending": [*pending_of(found)],
         "unresolved": [*unresolved_of(found, told.recovery)],
-        "compensation": run.compensation,
+        "compensation": compensation_of(plan, found),
         "compensations": [*compensations_of(plan, found)],
         "budget": budget_of(plan, found, told.ceiling),
         "version": run.version,
@@ -146,7 +149,7 @@ def as_it_stands(found: Snapshot) -> RunRow:
     match run.status:
         case RunStatus.AWAITING_APPROVAL:
             waits = bool(found.pending)
-        case RunStatus.AWAITING_RECONCILIATION:
+        case RunStatus.AWAITING_RECONCILIATION if run.reason != STRICT:
             waits = bool(_unresolved(found)) or (other is not None and other.is_unresolved)
         case _:
             return run
@@ -169,7 +172,8 @@ def brief(run: RunRow) -> JsonObject:
 
 def pending_of(found: Snapshot) -> Iterable[JsonObject]:
     """`pending`: what a person must decide, and where."""
-    calls = {row.call_id: row for row in found.calls}
+    undos = {row.call_id for row in found.undos}
+    calls = {row.call_id: row for row in [*found.calls, *found.undos]}
     for approval in found.pending:
         row = calls[approval.call_id]
         items = sorted(
@@ -179,6 +183,7 @@ def pending_of(found: Snapshot) -> Iterable[JsonObject]:
         yield {
             "approval_id": approval.approval_id,
             "step": row.step if several else name_of(row),
+            **({"undo": True} if row.call_id in undos else {}),
             "tool": approval.tool,
             "arguments": [json.loads(call.args_shown) for call in items] if several else json.loads(row.args_shown),
             "digest": approval.digest,
@@ -192,6 +197,8 @@ def unresolved_of(found: Snapshot, recovery: RecoveryOf) -> Iterable[JsonObject]
     for row in _unresolved(found):
         step = name_of(row) if row.run_id == found.run.run_id else None
         how = how_to_settle(row, recovery(row))
+        if row.route == COMPENSATION:
+            how = f"It undoes an effect of this step. {how}"
         if step is None:
             how = f"It is no call of this run, which waits for it. {how}"
         yield {"call_id": row.call_id, "step": step, "tool": row.tool, "how": how}
@@ -199,7 +206,7 @@ def unresolved_of(found: Snapshot, recovery: RecoveryOf) -> Iterable[JsonObject]
 
 def _unresolved(found: Snapshot) -> list[CallRow]:
     """The calls that nobody knows of: its own, and the one that it waits for, if that is its subject's too."""
-    own = [row for row in found.calls if row.state in UNRESOLVED]
+    own = [row for row in [*found.calls, *found.undos] if row.state in UNRESOLVED]
     other, run = found.elsewhere, found.run
     if other is not None and other.is_unresolved and (other.tenant, other.subject) == (run.tenant, run.subject):
         return [*own, other]
@@ -224,24 +231,13 @@ def how_to_settle(row: CallRow, recovery: RecoveryClass | None) -> str:
             return f"A server that has this tool settles it by reconcile, or a person with {by_hand}."
 
 
-def compensations_of(plan: Plan, found: Snapshot) -> Iterable[JsonObject]:
-    """`compensations` of a run that failed under a plan that compensates: each effect that stands, the last first."""
-    run = found.run
-    failed = run.status in {RunStatus.FAILED.value, RunStatus.BUDGET_EXHAUSTED.value}
-    if plan.on_failure is not OnPlanFailure.COMPENSATE or not failed:
-        return
-    kept = {step.id for step in plan.steps if step.compensate == "none"}
-    for row in reversed(found.calls):
-        if has_effect(row):
-            state = "kept" if row.step in kept else "not_undone"
-            reason = "Its plan states `compensate: none`." if row.step in kept else UNDONE_LATER
-            yield {"step": row.step, "item": item_of(row), "call_id": row.call_id, "state": state, "reason": reason}
-
-
 def effects_of(found: Snapshot) -> list[JsonValue]:
     """The effects that stand, in the order in which they came to be; not `known` where one may stand."""
     shown: list[JsonValue] = []
+    undone = {undo.parent_call_id for undo in found.undos if undo_state(undo) is UndoState.UNDONE}
     for row in found.calls:
+        if row.call_id in undone:
+            continue
         unsure = _may_have_effect(row)
         if has_effect(row) or unsure:
             shown.append(
@@ -260,10 +256,7 @@ def effects_of(found: Snapshot) -> list[JsonValue]:
 def _may_have_effect(row: CallRow) -> bool:
     if row.is_read:
         return False
-    if row.state == CallState.DISPATCHED or row.is_unresolved:
-        return True
-    said: JsonObject = json.loads(row.details) if row.details and row.state == CallState.SETTLED else {}
-    return said.get("effect") == "unknown" and not has_effect(row)
+    return row.state == CallState.DISPATCHED or row.is_unresolved or is_in_doubt(row)
 
 
 def budget_of(plan: Plan, found: Snapshot, ceiling: Budget | None) -> JsonObject:
@@ -292,12 +285,15 @@ def deadline_of(run: RunRow, now: int) -> int | None:
 def next_of_run(run: RunRow, pending: Sequence[ApprovalRow], *, is_unresolved: bool) -> Next | None:
     """The next possible action in each status."""
     if run.finished_at is not None:
-        return _reconcile(run) if is_unresolved else _after_the_end(run)
+        incomplete = run.compensation == "incomplete" and not is_unresolved
+        return _undo_again(run) if incomplete else _reconcile(run) if is_unresolved else _after_the_end(run)
     match run.status:
         case RunStatus.AWAITING_APPROVAL if pending:
             more = f" {len(pending)} proposals wait; see pending." if len(pending) > 1 else ""
             how = how_to_decide(pending[0]) + more
             return Next("confirm", {"approval_id": pending[0].approval_id, "wait_s": WAIT_S}, how)
+        case RunStatus.AWAITING_RECONCILIATION if run.reason == STRICT and not is_unresolved:
+            return _undo_again(run)
         case RunStatus.AWAITING_RECONCILIATION:
             return _reconcile(run, len(pending))
         case RunStatus.QUEUED if run.reason is not None:
@@ -311,8 +307,17 @@ def _after_the_end(run: RunRow) -> Next | None:
     if run.status in {RunStatus.SUCCEEDED, RunStatus.CANCELLED}:
         return None
     said = f" {run.message}" if run.message else ""
-    text = f"It has ended.{said} Any effect it had stands. Another execution needs another request_key."
+    effects = "What it did is undone or kept" if run.compensation == "complete" else "Any effect it had stands"
+    text = f"It has ended.{said} {effects}. Another execution needs another request_key."
     return Next("status", {"run_id": run.run_id, "after_seq": 0}, text)
+
+
+def _undo_again(run: RunRow) -> Next:
+    text = (
+        "Not everything that it did is undone; compensations says what stands and why. Reconcile tries again what is "
+        "known to have had no effect, once its cause is mended; the rest a person must undo outside."
+    )
+    return Next("reconcile", {"run_id": run.run_id}, text)
 
 
 def _reconcile(run: RunRow, waiting: int = 0) -> Next:

@@ -27,6 +27,8 @@ from .driver import Drive, Over
 from .loading import Stored, board_of, load_calls, load_plan, read_steps
 from .states import ENDED, RunStatus
 from .steps import Steps
+from .undoing import UndoDrive
+from .undos import Undos
 
 if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
@@ -96,7 +98,7 @@ class Hooks:
 class _Driven:
     """A run that a task of this process looks after; `drive` is None while it is claimed and loaded."""
 
-    drive: Drive | None = None
+    drive: Drive | UndoDrive | None = None
     again: bool = False
 
 
@@ -151,7 +153,7 @@ class InProcess:
         for run_id in found:
             self.wake(run_id)
         for driven in self._driven.values():
-            if driven.drive is not None and driven.drive.board.elsewhere:
+            if driven.drive is not None and driven.drive.waits_elsewhere:
                 driven.drive.nudge()  # those who follow its calls elsewhere may be gone
 
     async def _every(self, list_page: Callable[[str], Fact[list[str]]]) -> list[str]:
@@ -213,21 +215,21 @@ class InProcess:
             await self._put_off(run_id, error)
         finally:
             del self._driven[run_id]
-            run = None if driven.drive is None else driven.drive.board.run
+            run = None if driven.drive is None else driven.drive.run
             self.hooks.rested(run_id, None if run is None or run.finished_at is None else run)
 
-    async def _drive(self, driven: _Driven, drive: Drive) -> Over:
+    async def _drive(self, driven: _Driven, drive: Drive | UndoDrive) -> Over:
         if self._closing:
             drive.release()
         over = await drive.drive()
-        if over is Over.REOPENED:
+        if over in {Over.REOPENED, Over.UNDOES}:
             driven.again = True
-        if over is Over.LOST and drive.board.run.owner_id != self._parts.ledger.owner_id:
+        if over is Over.LOST and drive.run.owner_id != self._parts.ledger.owner_id:
             await drive.landed()
             driven.again = True  # this process has lost its lease, and works under another name now
         return over
 
-    async def _take_up(self, run_id: str) -> Drive | None:
+    async def _take_up(self, run_id: str) -> Drive | UndoDrive | None:
         """Claim a run and load it; None if it is not to be driven here."""
         parts, ledger = self._parts, self._parts.ledger
         owner_id, at = ledger.owner_id, parts.clock.now()
@@ -236,7 +238,7 @@ class InProcess:
         if run is not None and self._is_foreign(run):
             return None
         planned = None
-        if run is not None and run.finished_at is None:
+        if run is not None and (run.finished_at is None or run.verdict is not None):
             planned = await load_plan(parts, self._tools.plans, run)
             if not await self._serves(run, planned):
                 return None
@@ -245,13 +247,16 @@ class InProcess:
             return None
         return self._to_drive(claimed.run, await load_calls(parts, claimed.run, planned))
 
-    def _to_drive(self, run: RunRow, stored: Stored) -> Drive:
+    def _to_drive(self, run: RunRow, stored: Stored) -> Drive | UndoDrive:
         """A run that this process has claimed, as it stands."""
         self.hooks.changed(run.run_id)
         tell = self._tell(run.run_id, len(stored.plan.steps))
         taken = board_of(run, stored, read_steps(self._parts, stored.plan), self._tools.stepper.output, tell)
         owner_id = run.owner_id or ""
         steps = self._steps(run, stored, taken)
+        if run.verdict is not None:
+            undos = Undos(self._parts, self._tools.stepper, run, stored.plan, stored.given_input)
+            return UndoDrive(self._tools, run, stored.plan, steps, undos, self.hooks.changed)
         return Drive(self._tools, taken, steps, owner_id, self._spawn, self.hooks.changed)
 
     def _steps(self, run: RunRow, stored: Stored, taken: TakenUp) -> Steps:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...registry.refs import pointer_text
-from ...registry.vocabulary import JsonValue
+from ...registry.vocabulary import JsonObject, JsonValue
 from .flow import Path, names_secret
 from .model import Step
 from .references import Reference, parse
@@ -16,14 +16,19 @@ from .values import references
 
 
 def hidden_places(step: Step) -> tuple[str, ...]:
-    """JSON Pointers into the arguments; an item is as secret as what its list is made of."""
-    items = any(names_secret(one) for _, one in references(step.for_each))
+    """JSON Pointers into a step's arguments."""
+    return hidden_in(step.args, step.for_each)
+
+
+def hidden_in(args: JsonObject, for_each: JsonValue) -> tuple[str, ...]:
+    """JSON Pointers into what these arguments become; an item is as secret as what its list is made of."""
+    items = any(names_secret(one) for _, one in references(for_each))
 
     def tells(text: str) -> bool:
         found = [piece for piece in parse(text) if isinstance(piece, Reference)]
         return any(names_secret(one) or (items and one.root == "item") for one in found)
 
-    return tuple(pointer_text(path) for path, text in _texts(step.args, ()) if tells(text))
+    return tuple(pointer_text(path) for path, text in _texts(args, ()) if tells(text))
 
 
 def _texts(template: JsonValue, path: Path) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -30,12 +30,11 @@ def warnings(
     if open_steps := [step for step, fact in pairs if fact.happens is None]:
         yield f"A 'when' decides whether these are run, so the counts are a maximum: {_named(open_steps)}."
     if plan.on_failure is OnPlanFailure.COMPENSATE:
-        yield (
-            "In this version nothing is undone by itself: when the run fails, its standing effects are listed and its "
-            "compensation is 'incomplete'."
-        )
         if standing := [step for step, fact in pairs if not fact.undoable]:
-            yield f"These have an effect and no compensation: {_named(standing)}."
+            yield (
+                f"These have an effect and no compensation: {_named(standing)}. If the run fails their effects stand, "
+                "and its compensation is 'incomplete'."
+            )
     elif plan.compensation == "strict":
         yield "'compensation' means nothing while 'on_failure' is 'stop'."
     for kind, limit in limits_of(plan.budget, None, None).items():

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...registry.nearest import nearest
 from ...registry.vocabulary import HOLD_KINDS
 from ...visible import visible
 from .answer import part, parts
@@ -28,6 +29,8 @@ def hold(invocation: Invocation, kind: str | None, name: str | None, reason: str
     _check(kind, name)
 
     async def use(app: App) -> View:
+        if kind == "tool":
+            _require_tool(app, name or "")
         return await app.runtime.holding.hold(kind, name or "", by=account(), reason=reason or "")
 
     return _tell(invocation, with_app(invocation, use), f"Held: {_named(kind, name)}. What was sent goes to its end.")
@@ -63,6 +66,16 @@ def _tell(invocation: Invocation, view: View, said: str) -> int:
 def _check(kind: str, name: str | None) -> None:
     if kind not in HOLD_KINDS or (kind == "all") != (name is None):
         raise usage(f"{_NEEDS}; got {visible(_named(kind, name))!r}")
+
+
+def _require_tool(app: App, name: str) -> None:
+    """A slip of the pen must not look like a hold. What is held already can be released whether it is there or not."""
+    names = app.catalogue.names()
+    if name not in names:
+        near = nearest(name, names)
+        meant = f"did you mean {near}?" if near else "`counterfoil tools list` names them."
+        said = f"Nothing was held: there is no tool {visible(name)} in this configuration; {meant}"
+        raise CommandError(Exit.NO, "unknown_tool", said, {"nearest": near})
 
 
 def _named(kind: str, name: str | None) -> str:

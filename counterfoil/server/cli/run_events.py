@@ -18,7 +18,7 @@ from .render import brief, evidence_line, word
 FIRST: Final = 10
 LAST: Final = 30
 """How many events a person is shown: how it began, and how it stands."""
-_IN_THE_STEP: Final = frozenset({"step", "item", "tool", "version"})
+_IN_THE_STEP: Final = frozenset({"step", "item", "tool", "version", "undoes", "call_id"})
 _UNTOLD: Final = frozenset(
     {
         *(
@@ -50,7 +50,7 @@ class Steps:
         data = part(event, "data")
         ids = [str(data[name]) for name in _NAMES if data.get(name)]
         if data.get("step") is not None:
-            place = {"step": data["step"], "item": data.get("item")}
+            place = {"step": data["step"], "item": data.get("item"), "undoes": data.get("undoes")}
             self._known.update(dict.fromkeys(ids, place))
             return event
         known = next((found for found in ids if found in self._known), None)
@@ -98,12 +98,13 @@ def _cells(event: View, begun: object) -> list[Text]:
 
 
 def step_of(event: View) -> str:
-    """`refund` or `tell[2]`; nothing for an event of the run itself."""
+    """`refund`, `tell[2]` or `undo of refund`; nothing for an event of the run itself."""
     data = part(event, "data")
     step, item = data.get("step") or event.get("step"), data.get("item", event.get("item"))
     if step is None:
         return ""
-    return visible(str(step) if item is None or item == -1 else f"{step}[{item}]")
+    name = str(step) if item is None or item == -1 else f"{step}[{item}]"
+    return visible(f"undo of {name}" if data.get("undoes") or event.get("undoes") else name)
 
 
 def calls_section(calls: Iterable[tuple[str, View]], left_out: int) -> RenderableType:

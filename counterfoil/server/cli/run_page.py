@@ -193,8 +193,12 @@ def _pending(found: View) -> Text:
 
 
 def _compensated(found: View) -> Text:
-    told = (_step_of(found), found.get("state"), found.get("call_id"), found.get("reason"))
-    return Text("  ").join(word(value) for value in told if value)
+    tool = found.get("tool")
+    made = f"by {tool} {found.get('undo_call_id') or ''}".strip() if tool else None
+    told = (_step_of(found), found.get("state"), found.get("call_id"), made, found.get("reason"))
+    line = Text("  ").join(word(value) for value in told if value)
+    error = part(found, "error")
+    return line + Text(f"  {error_text(error)}", style="red") if error else line
 
 
 def _effect(found: View) -> Text:

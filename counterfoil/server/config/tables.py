@@ -192,7 +192,7 @@ class RunsTable(Table):
     """Runs of plans."""
 
     authority_s: Seconds = 86_400.0
-    """How long a run may act on the authority of its submission, in seconds."""
+    """How long a run, or a call that waits, may act on the authority of its submission, in seconds."""
 
 
 class PoolTable(Table):

@@ -25,6 +25,7 @@ create table facts (kind text not null, id text not null, body text not null, pr
 create table refunds (
   refund_id integer primary key, order_id text not null, cents integer not null, note text, key text unique
 );
+create table withdrawals (refund_id integer primary key);
 create table messages (message_id integer primary key, recipient text not null, text text not null, key text unique);
 create table requests (n integer primary key, kind text not null, about text not null, key text);
 """
@@ -148,6 +149,31 @@ class OrderStore:
             known = _refund_by_key(connection, key)
         return [] if known is None else [known]
 
+    def withdraw(self, refund_id: str) -> Refund:
+        """Take a refund back from the customer; one that is taken back already stays so.
+
+        Raises:
+            RefusedError: there is no such refund.
+        """
+        number = refund_id.removeprefix("rf_")
+        with self._transaction() as connection:
+            row = connection.execute("select order_id, cents from refunds where refund_id = ?", (number,)).fetchone()
+            if row is None:
+                raise RefusedError(f"no refund {refund_id}")
+            connection.execute("insert or ignore into withdrawals values (?)", (number,))
+            return Refund(refund_id, row[0], row[1] / 100, None, "withdrawn")
+
+    def replace(self, order_id: str) -> None:
+        """Send the article of an order once more. This shop never has it.
+
+        Raises:
+            RefusedError: it is out of stock, or there is no such order.
+        """
+        order = self.order(order_id)
+        if order is None:
+            raise RefusedError(f"no order {order_id}")
+        raise RefusedError(f"no {order['article']!r} in stock")
+
     def message(self, to: str, text: str, key: str | None) -> Message:
         """Send a message; one key sends one."""
         with self._transaction() as connection:
@@ -171,6 +197,15 @@ class OrderStore:
             about=order_id,
         )
 
+    def withdrawals(self, order_id: str) -> Count:
+        """The refunds of an order that were taken back."""
+        return self._count(
+            "select count(*) from withdrawals join refunds using (refund_id) where order_id = :about",
+            "select count(*) from requests where kind = 'withdrawal' and about in "
+            "(select 'rf_' || refund_id from refunds where order_id = :about)",
+            about=order_id,
+        )
+
     def messages(self) -> Count:
         """The messages to anybody."""
         return self._count("select count(*) from messages", "select count(*) from requests where kind = 'message'")
@@ -181,7 +216,10 @@ class OrderStore:
 
 
 def _refunded(connection: sqlite3.Connection, order_id: str) -> int:
-    row = connection.execute("select coalesce(sum(cents), 0) from refunds where order_id = ?", (order_id,)).fetchone()
+    row = connection.execute(
+        "select coalesce(sum(cents), 0) from refunds "
+        "where order_id = ? and refund_id not in (select refund_id from withdrawals)", (order_id,),
+    ).fetchone()  # fmt: skip
     return int(row[0])
 
 

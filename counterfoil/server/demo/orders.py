@@ -100,6 +100,10 @@ class _Handler(BaseHTTPRequestHandler):
             case ["orders", order_id, "refunds"]:
                 amount, note = float(body["amount"]), body.get("note")
                 self._act("refund", order_id, lambda key: store.refund(order_id, amount, note, key))
+            case ["refunds", refund_id, "withdrawals"]:
+                self._act("withdrawal", refund_id, lambda _: store.withdraw(refund_id))
+            case ["orders", order_id, "replacements"]:
+                self._act("replacement", order_id, lambda _: store.replace(order_id))
             case ["messages"]:
                 to, text = str(body["to"]), str(body["text"])
                 self._act("message", to, lambda key: store.message(to, text, key))
@@ -109,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 self._found(None)
 
-    def _act(self, kind: str, about: str, make: Callable[[str | None], Refund | Message]) -> None:
+    def _act(self, kind: str, about: str, make: Callable[[str | None], Refund | Message | None]) -> None:
         """Make a refund or send a message, with whatever fault is due."""
         fault, seconds = self._orders.disarm()
         key = self.headers.get("Idempotency-Key")
@@ -127,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault is Fault.HOLD_AFTER:
             self._orders.stopping.wait(seconds)
-        self._answer(HTTPStatus.CREATED, asdict(made))
+        self._answer(HTTPStatus.CREATED, {} if made is None else asdict(made))
 
     def _body(self) -> dict[str, Any]:
         length = min(int(self.headers.get("Content-Length", 0)), LARGEST_BODY)

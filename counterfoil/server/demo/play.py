@@ -19,8 +19,8 @@ from mcp import Client
 from ..cli.answer import View, part, parts
 from ..cli.render import headed
 from .asking import ask, until, wait_for
-from .chain import PLAN
-from .order_facts import LATE_ORDER
+from .chain import FAILING, PLAN
+from .order_facts import LATE_ORDER, OTHER_ORDER
 from .orders import Fault
 from .result import Result, Say
 from .stage import PlayError, Stage, set_stage
@@ -50,6 +50,7 @@ async def play(say: Say, keep: Path | None) -> Result:
             await scenes.reconciled_and_killed(client)
         async with stage.client() as client:
             await scenes.restarted(client)
+            await scenes.failed_and_undone(client)
         result = await scenes.counted()
     for part_of_it in result.told(time.monotonic() - started):
         say(part_of_it)
@@ -65,7 +66,7 @@ class _Scenes:
         self.stage = stage
         self.say = say
         self.digest = ""  # of the refund's schema, as the search showed it
-        self.plan_id = self.run_id = self.call_id = self.status = ""
+        self.plan_id = self.run_id = self.call_id = self.status = self.compensation = ""
         self.before: str | None = None
         self.after: str | None = None
         self.contacts = 0
@@ -111,11 +112,7 @@ class _Scenes:
 
     async def decided(self, client: Client) -> None:
         """A person agrees in another process; the refund is made and its reply is lost."""
-        (pending,) = (await ask(client, "status", run_id=self.run_id))["pending"]
-        note = "Decided by the demo in the person's place."
-        await self.stage.command(
-            "approvals", "approve", pending["approval_id"], "--digest", pending["digest"], "--note", note
-        )
+        await self._approve(await ask(client, "status", run_id=self.run_id), "In the person's place.")
         self.line("Approve", "the demo plays the person: `counterfoil approvals approve`, elsewhere.")
         view = await until(client, self.run_id, "awaiting_reconciliation")
         self.call_id = next(step["call_id"] for step in view["steps"] if step["id"] == "refund")
@@ -177,6 +174,32 @@ class _Scenes:
         found, sent = since_the_last_claim(self.events)
         self.line("Restart", f"a new one goes on by itself: {found} found by key, {sent} sent: '{self.status}'.")
 
+    async def failed_and_undone(self, client: Client) -> None:
+        """Another chain fails after its refund: that is taken back, by a call that a person decides about anew."""
+        view = await ask(client, "run", plan=FAILING, wait_s=0)
+        run_id = view["run_id"]
+        await self._approve(await until(client, run_id, "awaiting_approval"), "In the person's place: pay it back.")
+
+        async def undoing() -> bool:
+            found = await ask(client, "status", run_id=run_id)
+            return bool(found["compensation"] == "running" and found["pending"])
+
+        await wait_for(undoing, lambda: f"nothing of {run_id} waits to be undone")
+        view = await ask(client, "status", run_id=run_id)
+        failed = next(step for step in view["steps"] if step["id"] == "again")
+        said = part(failed, "error").get("message")
+        self.line("Fail", f"a second chain refunds, then fails: {said}.")
+        await self._approve(view, "In the person's place: take it back.")
+        view = await until(client, run_id, "failed")
+        self.compensation = view["compensation"]
+        fates = ", ".join(f"{one['step']} {one['state']}" for one in view["compensations"])
+        self.line("Undo", f"a person decides about that anew: {fates}, '{self.compensation}'.")
+
+    async def _approve(self, view: View, note: str) -> None:
+        (pending,) = view["pending"]
+        named = (pending["approval_id"], "--digest", pending["digest"])
+        await self.stage.command("approvals", "approve", *named, "--note", note)
+
     async def counted(self) -> Result:
         """What the order service has, and what the ledger says of it; its chains are verified."""
         stage = self.stage
@@ -187,6 +210,8 @@ class _Scenes:
             after=self.after,
             run_status=self.status,
             refunds=stage.orders.refunds(LATE_ORDER),
+            undone=stage.orders.refunds(OTHER_ORDER) + stage.orders.withdrawals(OTHER_ORDER),
+            compensation=self.compensation,
             messages=stage.orders.messages(),
             contacts=self.contacts,
             killed=not stage.is_alive(self.first_server),

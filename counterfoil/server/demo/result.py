@@ -23,6 +23,7 @@ class Result:
     """What came of it.
 
     `refunds` and `messages` are counted in the order service's own database; `contacts` is how many were to be told.
+    `undone` is, of the chain that failed: refunds made and asked for, and taken back and asked to be.
     """
 
     run_id: str
@@ -31,6 +32,8 @@ class Result:
     after: str | None
     run_status: str
     refunds: Count
+    undone: tuple[int, ...]
+    compensation: str
     messages: Count
     contacts: int
     killed: bool
@@ -44,6 +47,7 @@ class Result:
         return (
             (self.before, self.after, self.run_status) == ("ambiguous", "success", "succeeded")
             and self.refunds == (1, 1)
+            and (self.undone, self.compensation) == ((1, 1, 1, 1), "complete")
             and self.messages == (self.contacts, self.contacts)
             and self.killed
             and self.restarted
@@ -64,13 +68,16 @@ class Result:
             "run_id": self.run_id,
             "run_status": self.run_status,
             "notifications": self.messages.made,
+            "compensation": self.compensation,
         }
 
     def told(self, seconds: float) -> Iterator[RenderableType]:
         """The count, the picture, the chain and the verdict."""
         made = f"{_many(self.refunds.made, 'refund')}, {_many(self.messages.made, 'message')}"
         asked = f"{self.refunds.asked} and {_many(self.messages.asked, 'request')}"
-        yield headed("Count", f"the service's own books: {made}, from {asked}.")
+        yield headed("Count", f"the service's own books: {made}, from {asked};")
+        refunded, _, back, _ = self.undone
+        yield headed("", f"of the one that failed {_many(refunded, 'refund')} made, {back} taken back.")
         yield Text(f"\nWhat the ledger knows of {self.run_id}", style="bold")
         yield Picture(self.timeline)
         held = "every link holds" if self.ledger["ok"] else f"damaged: {self.ledger['problems']}"

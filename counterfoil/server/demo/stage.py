@@ -55,6 +55,12 @@ verdict = "allow"                    # the default for writes asks a person
 tool = "notify_send"
 reason = "Telling a customer needs nobody's word."
 
+[[policy]]
+id = "replacements"
+verdict = "allow"
+tool = "orders_replace"
+reason = "Sending an article again needs nobody's word."
+
 [python]
 modules = ["counterfoil.server.demo.tools"]
 """

@@ -155,6 +155,30 @@ async def refund_happened(call: Call) -> Probe:
     return Probe.happened(refund.model_dump(), evidence={"external_reference": refund.refund_id})
 
 
+@orders_refund.compensation(idempotency="keyed", timeout_s=EFFECT_S)
+async def refund_withdrawn(output: Refund, call: Call) -> Outcome[Refund]:
+    """Take this very refund back from the customer. That is no less grave than the refund was: a person decides."""
+    try:
+        reply = await _post(f"/refunds/{output.refund_id}/withdrawals", {}, call)
+    except httpx2.ConnectError as error:
+        return Outcome.unavailable(f"the order service cannot be reached: {error}")
+    refund = Refund.model_validate(reply.raise_for_status().json())
+    return Outcome.success(refund, evidence={"external_reference": refund.refund_id})
+
+
+@tool(effect="write", tags=["orders"], resources=["order:{order_id}"], timeout_s=EFFECT_S)
+async def orders_replace(order_id: OrderId, call: Call) -> Outcome[None]:
+    """Send the article of an order once more, in place of one that is lost or late."""
+    try:
+        reply = await _post(f"/orders/{order_id}/replacements", {}, call)
+    except httpx2.ConnectError as error:
+        return Outcome.unavailable(f"the order service cannot be reached: {error}")
+    if reply.status_code == HTTPStatus.CONFLICT:
+        return Outcome.permanent(str(reply.json()["error"]))
+    reply.raise_for_status()
+    return Outcome.no_result()
+
+
 @tool(effect="write", idempotency="keyed", tags=["customers"], timeout_s=EFFECT_S)
 async def notify_send(
     to: Annotated[str, Field(description="Mail address")],

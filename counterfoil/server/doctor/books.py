@@ -157,6 +157,7 @@ def _content(looked: Books, found: inspection.Inspection) -> Iterator[Finding]:
     yield from _key(looked, found)
     yield _chain(found)
     yield _waiting(found)
+    yield from _holds(found)
     yield from _time(found)
     yield _log(looked)
     yield from _processes(found)
@@ -191,6 +192,17 @@ def _waiting(found: inspection.Inspection) -> Finding:
     if found.pending or found.unresolved:
         return note("waiting", said, "see: counterfoil status")
     return ok("waiting", said)
+
+
+def _holds(found: inspection.Inspection) -> Iterator[Finding]:
+    """What an operator has stopped: whoever wonders why nothing goes on finds it here."""
+    for hold in found.holds:
+        what = f"{hold.kind} {hold.name}".rstrip()
+        why = f": {hold.reason}" if hold.reason else ""
+        said = f"{what} is held by {hold.by} since {rfc3339(hold.at)}{why}"
+        yield note("holds", said, f"to let it be sent again: counterfoil release {what}")
+    if not found.holds:
+        yield ok("holds", "nothing is held")
 
 
 def _time(found: inspection.Inspection) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from counterfoil import Outcome
 from counterfoil.ledger.settling import Settlement, Superseded, settle
 from tests.runtime.chain.running import LIMIT_S, Runs, step
 from tests.runtime.hands import Stage, lose
@@ -52,3 +53,24 @@ async def test_a_finished_run_keeps_its_status_and_says_what_is_contradicted(run
     view: Any = (await runs.app.runtime.status(runs.app.local, run_id=row.run_id)).wire()
     assert [one["step"] for one in view["unresolved"]] == ["a"]
     assert view["next"]["tool"] == "reconcile"
+
+
+async def test_a_run_that_was_undone_is_incomplete_once_something_about_it_is_contradicted(
+    runs: Runs, stage: Stage
+) -> None:
+    stage.then("asked", lose)
+    row, _ = await runs.end(step("a", "asked"), step("b", "ship", depends_on=["a"]), on_failure="compensate")
+    stage.then("ship", lambda _: Outcome.permanent("no", sent="no"))
+    await runs.say(row.run_id, "a", "happened")
+    row = await runs.rest(row.run_id)
+    assert (row.status, row.compensation) == ("failed", "complete")
+    await contradict(runs, row.run_id, "a")
+    after = await runs.row(row.run_id)
+    assert (after.status, after.finished_at, after.compensation) == ("failed", row.finished_at, "incomplete")
+    assert after.version > row.version
+    view: Any = (await runs.app.runtime.status(runs.app.local, run_id=row.run_id)).wire()
+    assert [one["step"] for one in view["unresolved"]] == ["a"]
+    assert view["compensation"] == "incomplete"
+    await runs.say(row.run_id, "a", "happened")
+    row = await runs.until(row.run_id, lambda found: found.wakes > row.wakes and found.finished_at is not None)
+    assert (row.status, row.reason, row.compensation) == ("failed", "b: failed", "complete")

@@ -151,7 +151,7 @@ class TestCompensation:
     def test_best_effort_warns_of_what_nothing_undoes(self) -> None:
         found = checked(plan(REFUND_STEP, self.TELL, on_failure="compensate"))
         assert any("no compensation: tell." in one for one in found.warnings)
-        assert any("nothing is undone by itself" in one for one in found.warnings)
+        assert not any("pay" in one and "no compensation" in one for one in found.warnings)
 
     def test_the_scopes_of_a_compensation_are_needed_where_it_could_run(self) -> None:
         who = Principal("a", "carol", scopes=frozenset({"orders:refund"}))

@@ -1,0 +1,324 @@
+"""One wake of a run whose effects are undone: what is not known is settled first, then one undo after another is made.
+
+What to do next follows from the rows alone, so that living through it and taking it up again are the same. Nothing is
+called undone here: that is what an undo's own call says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ...ledger.approving import withdraw
+from ...ledger.run_calls import claim_step, rows_of
+from ...ledger.run_rows import post
+from ...ledger.runs import Finished, Parked, Reopened, Woken, calls_of, claim_run, finish, park, release_run
+from ...ledger.states import CallState
+from ...ledger.undoing import UndoNote, doubt, is_in_doubt, mark_incomplete, note_undo, undo_calls, undo_notes
+from ...registry.vocabulary import ErrorCode
+from ..stepping import Ended, HeldUp, NotNow, Refused, RunSaysNo
+from .doubts import RETRY_US, Doubts
+from .driver import Over
+from .effects import UNDECIDED, Effect, UndoState, effects_to_undo, is_complete, place_of
+from .folding import state_of, waits_for
+from .rest import held_back, why_later
+from .states import RunStatus
+from .undos import NoUndo
+from .views import STRICT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...ledger.rows import CallRow
+    from ...ledger.run_rows import RunRow
+    from ..plan.model import Plan
+    from ..stepping import StepEnd
+    from .steps import Steps, Tools
+    from .undos import Undos
+
+LOOK_S: Final = 1.0
+"""How often a call that another process has under way is looked at, in seconds."""
+NO_FURTHER: Final = "The run was cancelled before it was undone."
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the ledger has of the run, as of one look."""
+
+    run: RunRow
+    rows: list[CallRow]
+    undos: list[CallRow]
+    notes: list[UndoNote]
+
+    @property
+    def ended_before(self) -> bool:
+        """True for a run that had its end already: what became doubtful since is told, and keeps nothing open."""
+        return "ended_at" in json.loads(self.run.verdict or "{}")
+
+
+class UndoDrive:
+    """One run whose effects are undone, driven. `owner_id` is who claimed it."""
+
+    waits_elsewhere = False
+
+    def __init__(
+        self, tools: Tools, run: RunRow, plan: Plan, steps: Steps, undos: Undos, changed: Callable[[str], None]
+    ) -> None:
+        self.run = run
+        self._plan = plan
+        self._tools = tools
+        self._ledger = tools.parts.ledger
+        self._clock = tools.parts.clock
+        self._steps = steps
+        self._undos = undos
+        self._changed = changed
+        self._owner_id = run.owner_id or ""
+        self._doubts = Doubts(tools, plan, steps, self._owner_id)
+        self._stirred = asyncio.Event()
+        self._look = False
+        self._releasing = False
+
+    def nudge(self) -> None:
+        """Something about the run or one of its calls may have changed."""
+        self._look = True
+        self._stirred.set()
+
+    @property
+    def is_nudged(self) -> bool:
+        """True if that was said and not looked at yet."""
+        return self._look
+
+    def release(self) -> None:
+        """Leave the run to others; an undo that was sent is followed to its end."""
+        self._releasing = True
+        self._tools.stepper.give_up(self.run.run_id)
+        self._stirred.set()
+
+    async def landed(self) -> None:
+        """Nothing of it is under way outside `drive`."""
+
+    async def drive(self) -> Over:
+        """Advance until the run has ended or waits.
+
+        Raises:
+            LedgerError: it cannot be driven now.
+        """
+        over = None
+        while over is None:
+            if self._releasing:
+                return await self._leave()
+            known = await self._known()
+            if known is None:
+                return Over.LOST
+            over = await self._advance(known)
+            self._changed(self.run.run_id)
+        return over
+
+    async def _known(self) -> Known | None:
+        """Everything as it is now, with the wakes up to now taken; None if another one drives it."""
+        self._look = False
+        at, run_id, owner_id = self._clock.now(), self.run.run_id, self._owner_id
+        claimed = await self._ledger.record(lambda: claim_run(run_id, owner_id, at))
+        if claimed is None or claimed.lost_owner is not None:
+            return None
+        self.run = claimed.run
+        self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(self.run.scopes)))
+        record = self._ledger.record
+        rows, undos = await record(lambda: calls_of(run_id)), await record(lambda: undo_calls(run_id))
+        return Known(self.run, rows, undos, await record(lambda: undo_notes(run_id)))
+
+    async def _advance(self, known: Known) -> Over | None:
+        """The one next thing; None to look again after it."""
+        unknown = [row for row in known.rows if row.is_unresolved or row.state == CallState.DISPATCHED]
+        if unknown and not known.ended_before:
+            return await self._settle(unknown)
+        effects = effects_to_undo(self._plan, known.rows, known.undos, known.notes)
+        if await self._caught_up(known, effects):
+            return await self._next(known, effects, unresolved=bool(unknown))
+        return None
+
+    async def _caught_up(self, known: Known, effects: Sequence[Effect]) -> bool:
+        """True if all that has become of the undos is put down; else one thing more is."""
+        if (stranded := await self._doubts.stranded(known.undos)) is not None:
+            await self._doubts.ask(stranded, compensating=False)
+            return False
+        news = next((effect for effect in effects if self._is_news(known, effect)), None)
+        if news is not None:
+            await self._put_down(news)
+        return news is None
+
+    async def _next(self, known: Known, effects: Sequence[Effect], *, unresolved: bool) -> Over | None:
+        stopped = self._plan.compensation == "strict" and any(_failed(effect) for effect in effects)
+        if stopped and known.run.cancel_requested_at is None and not known.ended_before:
+            return await self._rest(Parked(RunStatus.AWAITING_RECONCILIATION.value, STRICT, pauses=True))
+        todo = next((effect for effect in effects if effect.state in UNDECIDED), None)
+        waits = any(effect.state is UndoState.AWAITING_EXTERNAL for effect in effects)
+        if todo is None and not waits:
+            complete = is_complete(effects, unresolved=unresolved)
+            done = "complete" if effects else "none"  # what was doubted turned out not to have happened
+            return await self._finish(done if complete else "incomplete")
+        if todo is not None and known.run.cancel_requested_at is not None:
+            return await self._withdraw(todo)
+        if todo is None or waits:  # what was completed before is undone after that
+            return await self._rest(Parked(RunStatus.AWAITING_EXTERNAL.value))
+        return await self._undo(todo, known)
+
+    async def _settle(self, unknown: Sequence[CallRow]) -> Over | None:
+        """What the run's own calls did must be known before anything is undone."""
+        may_send = self.run.cancel_requested_at is None and self._held_back() is None
+        if await self._doubts.follow(unknown, may_send=may_send):
+            return None
+        if any(row.state == CallState.DISPATCHED for row in unknown):
+            await self._pause()
+            return None
+        status = waits_for(state_of(row) for row in unknown) or RunStatus.QUEUED
+        reason = self._held_back() if status is RunStatus.QUEUED else None
+        due = await self._doubts.due(unknown, may_send=may_send)
+        return await self._rest(Parked(status.value, reason, due_at=due, pauses=due is None))
+
+    def _held_back(self) -> str | None:
+        """Why nothing may be sent for this run now: its subject's word, its authority, or that nobody knows it."""
+        known = self._tools.parts.scopes_now(self._steps.principal) is not None
+        return held_back(self.run, self._clock.now(), known=known)
+
+    def _is_news(self, known: Known, effect: Effect) -> bool:
+        """True for an effect whose fate is not put down yet as it should be."""
+        if effect.state is UndoState.KEPT and effect.note is None:
+            return True
+        if effect.undo is not None and effect.note is None and is_in_doubt(effect.undo):
+            return True
+        return _failed(effect) and known.run.compensation == "running"
+
+    async def _put_down(self, effect: Effect) -> None:
+        at, run_id = self._clock.now(), self.run.run_id
+        if effect.state is UndoState.KEPT:
+            await self._note(effect, NoUndo("Its plan states `compensate: none`."), UndoState.KEPT)
+        elif effect.undo is not None and is_in_doubt(effect.undo):
+            undo_id = effect.undo.call_id
+            await self._ledger.record(lambda: doubt([undo_id], at))
+        else:
+            because = effect.undo.call_id if effect.undo is not None else effect.row.call_id
+            await self._ledger.record(lambda: mark_incomplete(run_id, {"because": because}, at))
+
+    async def _undo(self, effect: Effect, known: Known) -> Over | None:
+        undo = effect.undo
+        if undo is not None and undo.state == CallState.AWAITING_APPROVAL:
+            return await self._rest(Parked("awaiting_approval", pauses=True))
+        if undo is not None and undo.state == CallState.DISPATCHED:
+            await self._recover(undo)
+            return None
+        if (why := self._held_back()) is not None:
+            return await self._rest(Parked("queued", why, pauses=True))
+        if undo is None:
+            return await self._came(effect, await self._undos.start(effect, self._steps.principal, known.rows))
+        return await self._came(effect, await self._resume(effect, undo))
+
+    async def _resume(self, effect: Effect, undo: CallRow) -> StepEnd | NoUndo:
+        at = self._clock.now()
+        if undo.owner_id != self._owner_id:
+            mine = await self._ledger.record(lambda: claim_step(undo.call_id, self._owner_id, at))
+            if mine is None:
+                return RunSaysNo("given_up")
+            undo = mine
+        return await self._undos.resume(effect, undo, self._steps.principal)
+
+    async def _recover(self, undo: CallRow) -> None:
+        """An undo that is under way elsewhere is waited for; where its process is gone its order is followed once."""
+        if not await self._doubts.take(undo):
+            await self._pause()
+            return
+        for row in await self._ledger.record(lambda: undo_calls(self.run.run_id)):
+            if row.call_id == undo.call_id:
+                await self._doubts.ask(row, compensating=False)
+
+    async def _came(self, effect: Effect, result: StepEnd | NoUndo) -> Over | None:
+        """What came of starting an undo, or going on with it."""
+        match result:
+            case Ended() | RunSaysNo():
+                return None
+            case NoUndo() as why:
+                return await self._note(effect, why)
+            case Refused(reason=reason):
+                why = NoUndo(f"Its undo was refused: {reason.message}", None, reason.code.value)
+                details = json.dumps(self._ledger.project(reason.details)) if reason.details else None
+                return await self._note(effect, why, details=details)
+            case HeldUp(row=row):
+                other = None if row.run_id == self.run.run_id else row.call_id
+                return await self._rest(Parked("awaiting_reconciliation", waits_for=other, pauses=other is None))
+            case NotNow(reason=reason, due_at=due_at):
+                due = due_at if due_at is not None else self._clock.now() + RETRY_US
+                return await self._rest(Parked("queued", why_later(reason), reason.message, due))
+
+    async def _note(
+        self, effect: Effect, why: NoUndo, state: UndoState = UndoState.NOT_UNDONE, *, details: str | None = None
+    ) -> Over | None:
+        step, item = place_of(effect.row)
+        note = UndoNote(
+            self.run.run_id, step, item, effect.row.call_id, state.value, why.message, self._clock.now(),
+            why.tool or self._tool_of(effect), why.code, details,
+        )  # fmt: skip
+        noted = await self._ledger.record(lambda: note_undo(note, self._owner_id))
+        return Over.LOST if noted is None else None
+
+    def _tool_of(self, effect: Effect) -> str | None:
+        contract = None if effect.state is UndoState.KEPT else self._undos.contract_of(effect.step)
+        return None if contract is None else contract.name
+
+    async def _withdraw(self, effect: Effect) -> Over | None:
+        """The run was cancelled: what is not undone by now is not undone any more."""
+        undo, at = effect.undo, self._clock.now()
+        if undo is None:
+            return await self._note(effect, NoUndo(NO_FURTHER, None, ErrorCode.CANCELLED.value))
+        if undo.state == CallState.DISPATCHED:
+            await self._recover(undo)
+            return None
+        by = self.run.cancel_requested_by or self.run.subject
+        await self._ledger.record(lambda: withdraw(undo.call_id, by, NO_FURTHER, at))
+        return None
+
+    async def _pause(self) -> None:
+        """A call is under way in another process, or was released here: look again soon, or when told to."""
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._stirred.wait()
+        except TimeoutError:
+            pass  # time to look
+        self._stirred.clear()
+
+    async def _rest(self, why: Parked) -> Over | None:
+        at, run_id, owner_id = self._clock.now(), self.run.run_id, self._owner_id
+        done = await self._ledger.record(lambda: park(run_id, owner_id, why, at))
+        over = self._over(done, Over.PARKED)
+        if over is Over.PARKED and (call_id := why.waits_for) is not None:
+            found = await self._ledger.record(lambda: rows_of([call_id]))
+            if call_id not in found or not found[call_id].is_unresolved:  # settled between the look and the parking
+                await self._ledger.record(lambda: post(run_id, at))
+        return over
+
+    async def _finish(self, compensation: str) -> Over | None:
+        at, run_id, owner_id = self._clock.now(), self.run.run_id, self._owner_id
+        said: dict[str, Any] = json.loads(self.run.verdict or "{}")
+        said.pop("ended_at", None)
+        end = Finished(**(said | {"compensation": compensation}))
+        return self._over(await self._ledger.record(lambda: finish(run_id, owner_id, end, at)), Over.FINISHED)
+
+    def _over(self, done: RunRow | Woken | Reopened | None, over: Over) -> Over | None:
+        if done is None:
+            return Over.LOST
+        if isinstance(done, Woken | Reopened):
+            return None
+        self.run = done
+        return over
+
+    async def _leave(self) -> Over:
+        at, run_id, owner_id = self._clock.now(), self.run.run_id, self._owner_id
+        await self._ledger.record(lambda: release_run(run_id, owner_id, at))
+        return Over.RELEASED
+
+
+def _failed(effect: Effect) -> bool:
+    """True for an effect that is known not to be undone, or of which nobody knows whether it is."""
+    return effect.state in {UndoState.NOT_UNDONE, UndoState.AWAITING_RECONCILIATION}
