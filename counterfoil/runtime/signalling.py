@@ -13,6 +13,7 @@ from ..ledger.rows import get_call
 from ..ledger.run_rows import WHOLE, get_run
 from ..ledger.runs import calls_of
 from ..ledger.states import CallState
+from ..ledger.undoing import undo_calls
 from ..registry.vocabulary import ErrorCode
 from .answers import not_found, refusal_view
 from .refusal import RefusedError, refuse, refuse_arguments
@@ -62,7 +63,8 @@ class Signals:
     async def _of_run(self, run_id: str, step: str) -> list[CallRow]:
         if await self._parts.ledger.record(lambda: get_run(run_id)) is None:
             raise not_found(run_id)
-        rows = await self._parts.ledger.record(lambda: calls_of(run_id))
+        record = self._parts.ledger.record
+        rows = await record(lambda: calls_of(run_id)) + await record(lambda: undo_calls(run_id))
         mine = [row for row in rows if step in {row.step, place(row)}]
         waiting = [row for row in mine if row.state == CallState.AWAITING_EXTERNAL]
         if not waiting:

@@ -177,7 +177,8 @@ class UndoDrive:
         status = waits_for(state_of(row) for row in unknown) or RunStatus.QUEUED
         reason = self._held_back() if status is RunStatus.QUEUED else None
         due = await self._doubts.due(unknown, may_send=may_send)
-        return await self._rest(Parked(status.value, reason, due_at=due, pauses=due is None))
+        people = due is None and status is not RunStatus.AWAITING_EXTERNAL
+        return await self._rest(Parked(status.value, reason, due_at=due, pauses=people))
 
     def _held_back(self) -> str | None:
         """Why nothing may be sent for this run now: its subject's word, its authority, or that nobody knows it."""

@@ -23,6 +23,10 @@ def accepts(_: Call) -> Outcome[object]:
     return Outcome.accepted()
 
 
+def refuses(_: Call) -> Outcome[object]:
+    return Outcome.permanent("no", sent="no")
+
+
 def pending(_: Call) -> Probe:
     return Probe.pending()
 
@@ -158,6 +162,45 @@ async def test_a_signal_names_a_step_or_one_of_its_items(runs: Runs, stage: Stag
         assert told.error is not None
         assert told.error.code == code
         assert says in told.error.message
+
+
+async def test_what_was_accepted_is_known_before_anything_is_undone(runs: Runs, stage: Stage, clock: HandClock) -> None:
+    stage.then("asked", accepts)
+    stage.then("asked_happened", pending)
+    stage.then("peek", refuses)
+    row, _ = await runs.end(step("slow", "asked"), step("ship", "ship"), step("bad", "peek"), on_failure="compensate")
+    assert (row.status, row.compensation, row.paused_at) == ("awaiting_external", "running", None)
+    assert stage.count("unship") == 0
+    await runs.idle()
+    await runs.woken(row.run_id)
+    stage.script["asked_happened"].clear()
+    stage.then("asked_happened", found)
+    clock.pass_(60)
+    await sweep(runs.app)
+    row = await runs.rest(row.run_id)
+    assert (row.status, row.compensation) == ("failed", "complete")
+    assert {name for name, _ in stage.effects} >= {"unasked", "unship"}
+
+
+async def test_an_undo_that_was_accepted_is_waited_for(runs: Runs, stage: Stage, clock: HandClock) -> None:
+    stage.then("peek", refuses)
+    stage.then("probed", accepts)
+    undo = {"tool": "probed", "args": {"ref": "undo"}}
+    row, _ = await runs.end(
+        step("ship", "ship"),
+        step("book", compensate=undo, depends_on=["ship"]),
+        step("bad", "peek", depends_on=["book"]),
+        on_failure="compensate",
+    )
+    assert (row.status, row.compensation) == ("awaiting_external", "running")
+    assert stage.count("unship") == 0
+    await runs.idle()
+    await runs.woken(row.run_id)
+    assert _places(await runs.app.runtime.signals.signal(row.run_id, "book")) == ["book"]
+    stage.then("probe", found)
+    await sweep(runs.app)
+    row = await runs.rest(row.run_id)
+    assert (row.status, row.compensation, stage.count("unship")) == ("failed", "complete", 1)
 
 
 def _places(view: PlainView) -> list[str]:
