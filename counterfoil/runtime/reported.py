@@ -108,9 +108,9 @@ def _object(part: str, value: object) -> JsonObject:
 
 def _answer(probe: Probe) -> JsonObject:
     wish_s = _seconds(probe.after_s)
-    wish: JsonObject = {} if wish_s is None else {"after_s": wish_s}
-    return wish | {
+    said: JsonObject = {
         "answer": _word(ProbeAnswer, "answer", probe.answer).value,
         "output": probe.output,
         "evidence": _object("evidence", probe.evidence),
     }
+    return said if wish_s is None else said | {"after_s": wish_s}

@@ -202,10 +202,10 @@ def _check_accepted(checked: Checked) -> None:
 def _check_callback(checked: Checked) -> None:
     """Without a public address nobody could call back."""
     http = checked.table.http
-    parts = {"url": http.url, "headers": http.headers, "query": http.query, "json": http.json_, "form": http.form}
+    headers = list(http.headers.values())
+    parts = {"url": http.url, "headers": headers, "query": http.query, "json": http.json_, "form": http.form}
     for key, template in parts.items():
-        texts = list(template.values()) if key == "headers" and isinstance(template, dict) else template
-        if not checked.config.server.public_url and names_callback(texts):
+        if not checked.config.server.public_url and names_callback(template):
             checked.say(f"http.{key}", "{call.callback} needs server.public_url, the address under which the far side "
                                        "reaches this server")  # fmt: skip
 
