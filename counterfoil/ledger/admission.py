@@ -95,7 +95,7 @@ class OwnerLapsed:
 class RunSaysNo:
     """The run of a step does not let it be sent: it is driven elsewhere, or a person or a time has said so.
 
-    `why` is moved, cancelled, stopped, deadline or authority.
+    `why` is moved, cancelled, stopped, deadline, budget or authority.
     """
 
     why: str
@@ -270,12 +270,15 @@ def _by_key(bound: KeyRow, who: Neighbours) -> Fact[Duplicate | None]:
     return Duplicate(Relation.IN_PROGRESS, row)
 
 
-def run_says(row: CallRow, owner_id: str, at: int) -> Fact[RunSaysNo | None]:
-    """Whether the run of a step lets it be sent, or proposed, by this owner; None if it does, or there is no run."""
-    return says_no((yield from standing(row.run_id)), row, owner_id, at) if row.in_run else None
+def run_says(row: CallRow, owner_id: str, at: int, run_time: int | None = None) -> Fact[RunSaysNo | None]:
+    """Whether the run of a step lets it be sent, or proposed, by this owner; None if it does, or there is no run.
+
+    `run_time` is how long the run may take by its budget, in microseconds.
+    """
+    return says_no((yield from standing(row.run_id)), row, owner_id, at, run_time) if row.in_run else None
 
 
-def says_no(run: Standing, row: CallRow, owner_id: str, at: int) -> RunSaysNo | None:
+def says_no(run: Standing, row: CallRow, owner_id: str, at: int, run_time: int | None = None) -> RunSaysNo | None:
     """The same of a run that was read already."""
     if run.owner_id != owner_id or run.finished_at is not None:
         return RunSaysNo("moved")
@@ -283,8 +286,11 @@ def says_no(run: Standing, row: CallRow, owner_id: str, at: int) -> RunSaysNo | 
         return RunSaysNo("cancelled")
     if run.stopped_at is not None and not row.is_read:
         return RunSaysNo("stopped")
-    if run.deadline_at is not None and at >= run.deadline_at and run.verdict is None:  # undos are beyond it
-        return RunSaysNo("deadline")
+    if run.verdict is None:  # undos are beyond both
+        if run.deadline_at is not None and at >= run.deadline_at:
+            return RunSaysNo("deadline")
+        if run_time is not None and at - run.created_at - run.stood_still >= run_time:
+            return RunSaysNo("budget")
     return RunSaysNo("authority") if at >= run.grant_expires_at else None
 
 

@@ -119,6 +119,17 @@ def decline(approval_id: str, client: str, by: str, at: int) -> Fact[bool]:
     return True
 
 
+def decline_word(call_id: str, key: str, client: str, by: str, at: int, told: JsonObject) -> Fact[bool]:
+    """A person at a client did not give the word that they were asked for: recorded once, and nothing is settled."""
+    if (yield from one(SELECT_DECLINE, approval_id=key, client=client)) is not None:
+        return False
+    yield from add(declines, DeclineRow(key, client, at))
+    row = yield from get_call(call_id)
+    if row is not None:
+        yield from touch(row, EventType.DECLINED, at, {**told, "by": by, "via": "mcp"})
+    return True
+
+
 def expire(approval_id: str, at: int) -> Fact[CallRow | None]:
     """An undecided proposal past its time: recorded once, so that no clock set back revives it. Its last call."""
     found = yield from one(SELECT_APPROVAL, approval_id=approval_id)

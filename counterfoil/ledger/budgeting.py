@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, case, delete, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from ..canonical import JsonObject
 from .rows import SELECT_ATTEMPTS, CallRow
+from .sealing import Sealed
 from .sql import Count, Fact, Sql, change, fetch, one
 from .tables import budgets, calls
 
@@ -37,9 +38,19 @@ class Charge:
     least: int = 0
     rule_id: str | None = None
 
+    @property
+    def needs(self) -> int:
+        """How much must be left."""
+        return max(self.amount, self.least)
+
+    @property
+    def never_fits(self) -> bool:
+        """True if it would not fit into an empty window either: waiting does not help."""
+        return self.limit is not None and self.needs > self.limit
+
     def exceeds(self, used: int) -> bool:
         """True if this much was used before and the charge does not fit any more."""
-        return self.limit is not None and used + max(self.amount, self.least) > self.limit
+        return self.limit is not None and used + self.needs > self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +62,17 @@ class OverBudget:
 
 
 class Taken(NamedTuple):
-    """What a call holds of one counter."""
+    """What a call holds of one counter; `ends_at` is the end of its window."""
 
     scope: str
     kind: str
     window_start: int
     amount: int
+    ends_at: int | None = None
 
 
 class CounterRow(NamedTuple):
-    """One counter."""
+    """One counter; a run's has a `window_start` of 0."""
 
     scope: str
     kind: str
@@ -76,12 +88,20 @@ _USED: Sql[Count] = Sql(
     ),
     Count,
 )
-_spend = upsert(budgets).values({name: bindparam(name) for name in ("scope", "kind", "window_start", "used")})
+_spend = upsert(budgets).values(
+    {name: bindparam(name) for name in ("scope", "kind", "window_start", "used", "ends_at")}
+)
+_LATER_END = case(
+    (or_(budgets.c.ends_at.is_(None), budgets.c.ends_at < _spend.excluded.ends_at), _spend.excluded.ends_at),
+    else_=budgets.c.ends_at,
+)  # a window may have been made longer, and begin at the same time
 _SPEND: Sql[Any] = Sql(
     _spend.on_conflict_do_update(
-        index_elements=["scope", "kind", "window_start"], set_={"used": budgets.c.used + _spend.excluded.used}
+        index_elements=["scope", "kind", "window_start"],
+        set_={"used": budgets.c.used + _spend.excluded.used, "ends_at": _LATER_END},
     )
 )
+_PRUNE: Sql[Any] = Sql(delete(budgets).where(budgets.c.ends_at < bindparam("before", type_=budgets.c.ends_at.type)))
 _GIVE_BACK: Sql[Any] = Sql(
     update(budgets)
     .where(
@@ -110,7 +130,7 @@ def used_of(charges: Iterable[Charge]) -> Fact[list[int]]:
 
 
 def room_for(charges: Sequence[Charge]) -> Fact[OverBudget | None]:
-    """What the charges do not fit into, None if they do: budgets before rules, of several the last to be reset."""
+    """What the charges do not fit into, None if they do: budgets before rules, of several the last to have room."""
     limited = [charge for charge in charges if charge.limit is not None]
     used = yield from used_of(limited)
     over = [OverBudget(charge, n) for charge, n in zip(limited, used, strict=True) if charge.exceeds(n)]
@@ -119,7 +139,7 @@ def room_for(charges: Sequence[Charge]) -> Fact[OverBudget | None]:
 
 def _lasting(over: OverBudget) -> tuple[bool, bool, int]:
     charge = over.charge
-    return charge.rule_id is None, charge.resets_at is None, charge.resets_at or 0
+    return charge.rule_id is None, charge.resets_at is None or charge.never_fits, charge.resets_at or 0
 
 
 def afford(charges: Sequence[Charge]) -> Fact[OverBudget | None]:
@@ -136,25 +156,36 @@ def spend(charges: Iterable[Charge]) -> Fact[None]:
     """Take what was used, whatever is left."""
     for charge in charges:
         if charge.amount:
-            yield from change(
-                _SPEND, scope=charge.scope, kind=charge.kind, window_start=charge.window_start, used=charge.amount
-            )
+            yield from _spend_of(_taken_by(charge), charge.amount)
 
 
-def spend_after(row: CallRow, **used: int) -> Fact[None]:
-    """Take what is known only after an attempt, by kind, from the counters that its call was charged to."""
+def spend_after(row: CallRow, output: Sealed | None, took: int = 0) -> Fact[None]:
+    """Take what is known only after an attempt from the counters that its call was charged to.
+
+    That is the size of its output and how long it took, in microseconds.
+    """
+    used = {"output_bytes": output.bytes if output is not None else 0, "elapsed_s": took}
     for taken in _taken(row):
         if used.get(taken.kind):
-            yield from change(
-                _SPEND, scope=taken.scope, kind=taken.kind, window_start=taken.window_start, used=used[taken.kind]
-            )
+            yield from _spend_of(taken, used[taken.kind])
+
+
+def _spend_of(taken: Taken, used: int) -> Fact[None]:
+    yield from change(
+        _SPEND,
+        scope=taken.scope,
+        kind=taken.kind,
+        window_start=taken.window_start,
+        used=used,
+        ends_at=taken.ends_at,
+    )
 
 
 def held(charges: Sequence[Charge]) -> str | None:
     """What a call's row says of its charges; None if there are none."""
     if not charges:
         return None
-    return json.dumps([[charge.scope, charge.kind, charge.window_start, charge.amount] for charge in charges])
+    return json.dumps([_taken_by(charge) for charge in charges])
 
 
 def shown(charges: Sequence[Charge]) -> JsonObject | None:
@@ -180,8 +211,17 @@ def give_back(row: CallRow) -> Fact[None]:
     yield from change(_LET_GO, of=row.call_id)
 
 
+def _taken_by(charge: Charge) -> Taken:
+    return Taken(charge.scope, charge.kind, charge.window_start, charge.amount, charge.resets_at)
+
+
 def _taken(row: CallRow) -> list[Taken]:
     return [Taken(*entry) for entry in json.loads(row.charges or "[]")]
+
+
+def prune(before: int) -> Fact[int]:
+    """Forget the counters of windows that had ended before this time; what each call took stands in its events."""
+    return (yield from change(_PRUNE, before=before))
 
 
 def list_counters(since: int) -> Fact[list[CounterRow]]:

@@ -55,7 +55,7 @@ from .tables import attempts, calls
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One crossing of the boundary, about to be made."""
+    """One crossing of the boundary, about to be made. `run_time` is how long its run may take, in microseconds."""
 
     owner_id: str
     at: int
@@ -63,6 +63,7 @@ class Attempt:
     request_open: bool
     charges: Sequence[Charge] = ()
     deliveries: Sequence[Delivery] = ()
+    run_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def dispatch_new(
     """T1 of a call that has no row yet."""
     yield from mark_delivered(attempt.deliveries)
     run = (yield from standing(row.run_id)) if row.in_run else None
-    said = says_no(run, row, attempt.owner_id, attempt.at) if run is not None else None
+    said = says_no(run, row, attempt.owner_id, attempt.at, attempt.run_time) if run is not None else None
     if said is not None:
         return said
     guarded = bool(row.resource_keys or attempt.charges)
@@ -191,7 +192,7 @@ def dispatch_queued(
         return Moved(row)
     if not (yield from owner_lives(attempt.owner_id)):
         return OwnerLapsed()
-    stop: NotDispatched | None = yield from run_says(row, attempt.owner_id, attempt.at)
+    stop: NotDispatched | None = yield from run_says(row, attempt.owner_id, attempt.at, attempt.run_time)
     stop = stop or (yield from _known_by_now(row, idempotency, attempt.at))
     stop = stop or (yield from standing_hold(row)) or lapsed(row, attempt.at)
     approval = (yield from _consumable(row, digest, attempt.at)) if stop is None and digest is not None else None

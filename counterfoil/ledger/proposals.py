@@ -177,6 +177,8 @@ def _again(row: CallRow, approval: ApprovalRow, why: str | None) -> Fact[CallRow
             data,
             approval_id=approval.approval_id,
             rule_id=approval.rule_id,
+            schema_digest=approval.schema_digest,
+            effect=approval.effect,
             by_decision=0,
             request_owner=None,
             outcome=None,

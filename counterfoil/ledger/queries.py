@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import bindparam, func, select, text
 
 from .approval_rows import SELECT_DECLINE, ApprovalRow, DeclineRow
+from .events import EventType
 from .rows import JOINABLE, WAITING, AttemptRow, CallRow
 from .sql import Count, Sql
 from .tables import approvals, attempts, calls, events, places
@@ -43,7 +44,16 @@ EVENTS: Sql[EventRow] = Sql(
     EventRow,
 )
 DECLINED: Sql[DeclineRow] = SELECT_DECLINE
-"""Whether this client declined to ask about this proposal."""
+"""Whether this client declined to ask about this proposal, or this word."""
+WORDS: Sql[Count] = Sql(
+    select(func.count()).where(
+        events.c.run_id == bindparam("run_id"),
+        events.c.call_id == bindparam("call_id"),
+        events.c.type == EventType.RESOLVED.value,
+    ),
+    Count,
+)
+"""How often anybody has said what became of a call."""
 COVERED: Sql[CallRow] = Sql(
     select(*[calls.c[name] for name in CallRow._fields])
     .select_from(places.join(calls, calls.c.call_id == places.c.call_id))
@@ -76,6 +86,18 @@ UNRESOLVED: Sql[CallRow] = Sql(
     .limit(LIST_PAGE),
     CallRow,
 )
+UNRESOLVED_OF_TENANT: Sql[CallRow] = Sql(
+    select(*_CALL)
+    .where(
+        calls.c.tenant == bindparam("tenant"),
+        WAITING,
+        text("(calls.state = 'awaiting_external' OR calls.state = 'awaiting_reconciliation')"),
+    )
+    .order_by(calls.c.created_at)
+    .limit(LIST_PAGE),
+    CallRow,
+)
+"""For whoever may say what became of other people's calls."""
 RECENT: Sql[CallRow] = Sql(
     select(*_CALL).where(*_MINE, calls.c.route == "direct").order_by(calls.c.created_at.desc()).limit(LIST_PAGE),
     CallRow,

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, or_, select, update
 from ..canonical import JsonObject
 from .admission import keep_key, owner_lives
 from .bookkeeping import RULE_OUT, Delivery, mark_delivered
+from .budgeting import spend_after
 from .events import EventType
 from .evidence import RULED_OUT, earlier_unknown
 from .external import Again, asked
@@ -169,6 +170,7 @@ def resolve(
         return None
     if word is not None:
         row = yield from touch(row, EventType.RESOLVED, settlement.at, word)
+    yield from spend_after(row, settlement.output)
     return (yield from conclude(row, settlement))
 
 

@@ -5,29 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, case, func, literal, select
+from sqlalchemy import bindparam, case, literal, select
 
 from .approval_rows import ApprovalRow
 from .queries import EVENT_PAGE, EventRow
 from .rows import CallRow, get_call
 from .run_rows import WAKE, RunRow, StepRow, get_run
+from .run_usage import usage
 from .runs import STEP, calls_of, steps_of
 from .sealing import Bytes, PayloadRow
 from .sql import Count, Fact, Sql, fetch, one
 from .states import CallState
-from .tables import approvals, budgets, calls, events, outbox, payloads, runs
+from .tables import approvals, calls, events, outbox, payloads, runs
 from .undoing import UndoNote, undo_calls, undo_notes
 from .verify import sound
 
 SMALL: Final = 1_024
 """Outputs of so many bytes are read with all others of their run, each of the larger ones by itself."""
-
-
-class Counter(NamedTuple):
-    """What a run has used of one kind, in stored units."""
-
-    kind: str
-    used: int
 
 
 class Glance(NamedTuple):
@@ -78,12 +72,6 @@ class Snapshot(NamedTuple):
 _RUN_ID = bindparam("run_id", type_=runs.c.run_id.type)
 HAS_WAKE: Sql[Count] = Sql(
     select(literal(1)).select_from(outbox).where(outbox.c.run_id == _RUN_ID, outbox.c.topic == WAKE).limit(1), Count
-)
-USED: Sql[Counter] = Sql(
-    select(budgets.c.kind, func.sum(budgets.c.used))
-    .where(budgets.c.scope == bindparam("scope", type_=budgets.c.scope.type))
-    .group_by(budgets.c.kind),
-    Counter,
 )
 OUTPUTS: Sql[OutputRow] = Sql(
     select(
@@ -147,7 +135,7 @@ def snapshot(run_id: str, *, outputs: bool = True) -> Fact[Snapshot | None]:
         found,
         (yield from steps_of(run_id)),
         (yield from pending_of(run_id)),
-        {counter.kind: counter.used for counter in (yield from fetch(USED, scope=f"run:{run_id}"))},
+        (yield from usage(run_id)),
         {row.payload_id: row for row in payloads_},
         None if run.waits_for is None else (yield from get_call(run.waits_for)),
         (yield from undo_calls(run_id)) if run.verdict is not None else (),

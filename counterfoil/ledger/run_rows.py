@@ -78,6 +78,7 @@ class RunRow(NamedTuple):
     trace_id: str | None = None
     proof: str | None = None
     verdict: str | None = None
+    stood_still: int = 0
     version: int = 0
     seq: int = 0
     head: bytes = b""
@@ -117,6 +118,8 @@ class Standing(NamedTuple):
     stopped_at: int | None
     deadline_at: int | None
     paused_at: int | None
+    created_at: int
+    stood_still: int
     grant_expires_at: int
     compensation: str
     verdict: str | None

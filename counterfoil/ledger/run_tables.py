@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, LargeBinary, String, Table
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, String, Table, text
 
 from .table_base import metadata, sequence
 
@@ -45,7 +45,10 @@ runs = Table(
     Column("owner_id", String),  # who drives it; null: nobody
     Column("wakes", BigInteger, nullable=False),
     Column("deadline_at", BigInteger),
-    Column("paused_at", BigInteger),  # the deadline stands still since then
+    Column("paused_at", BigInteger),  # its time stands still since then
+    Column(
+        "stood_still", BigInteger, nullable=False, server_default=text("0")
+    ),  # for so long before that, in microseconds
     Column("stopped_at", BigInteger),  # no further non-read step until it is taken up
     Column("cancel_requested_at", BigInteger),
     Column("cancel_requested_by", String),

@@ -221,7 +221,7 @@ def claim_run(run_id: str, owner_id: str, at: int) -> Fact[Claimed | None]:
     claimed = yield from touch_run(
         run, EventType.RUN_CLAIMED, at, data,
         status="running", reason=None, message=None, due_at=None, waits_for=None, owner_id=owner_id,
-        wakes=run.wakes + 1, started_at=run.started_at or at, paused_at=None,
+        wakes=run.wakes + 1, started_at=run.started_at or at, paused_at=None, stood_still=run.stood_still + stood_still,
         deadline_at=None if run.deadline_at is None else run.deadline_at + stood_still,
     )  # fmt: skip
     return Claimed(claimed, run.owner_id)

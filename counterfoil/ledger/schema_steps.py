@@ -75,6 +75,9 @@ _COMPENSATIONS: Final[Step] = (
     "ALTER TABLE steps ADD COLUMN reused VARCHAR",
     "ALTER TABLE approvals ADD COLUMN preview VARCHAR",
     "ALTER TABLE calls ADD COLUMN external_until BIGINT",
+    "ALTER TABLE runs ADD COLUMN stood_still BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE budgets ADD COLUMN ends_at BIGINT",
+    "CREATE INDEX budgets_ended ON budgets (ends_at) WHERE ends_at IS NOT NULL",
     (
         "CREATE TABLE undos ( run_id VARCHAR NOT NULL, step VARCHAR NOT NULL, item BIGINT NOT NULL, call_id VARCHAR "
         "NOT NULL, state VARCHAR NOT NULL, tool VARCHAR, code VARCHAR, message VARCHAR NOT NULL, details VARCHAR, "

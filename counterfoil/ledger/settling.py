@@ -97,9 +97,8 @@ def settle(
         return (yield from _keep_late(row, generation, settlement))
     settlement = _after(settlement, row.dispatched_at)
     yield from end_attempt(call_id, generation, settlement, handler_ended=handler_ended)
-    if row.charges is not None and settlement.sent != "no":
-        size = settlement.output.bytes if settlement.output is not None else 0
-        yield from spend_after(row, output_bytes=size, elapsed_s=settlement.at - (row.dispatched_at or settlement.at))
+    if settlement.sent != "no":
+        yield from spend_after(row, settlement.output, settlement.at - (row.dispatched_at or settlement.at))
     crossings = (yield from fetch(SELECT_ATTEMPTS, call_id=call_id)) if generation > 1 else ()
     doubt = earlier_unknown(row, crossings, before=generation)
     if retry_at is not None and row.cancel_requested_at is None:
@@ -267,6 +266,8 @@ def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> 
         return Superseded(row)
     if settlement.output is not None:
         yield from store(settlement.output)
+    if kept is not None and settlement.sent != "no":
+        yield from spend_after(row, settlement.output, settlement.at - kept.dispatched_at)
     yield from change(
         KEEP_LATE,
         of=row.call_id,

@@ -228,7 +228,7 @@ Index("places_call", places.c.call_id)
 declines = Table(
     "declines",
     metadata,
-    Column("approval_id", String, primary_key=True),
+    Column("approval_id", String, primary_key=True),  # or the key of the word that a person was asked for
     Column("client", String, primary_key=True),  # whose form was declined: tenant, subject and client as JSON
     Column("at", BigInteger, nullable=False),
 )
@@ -275,7 +275,10 @@ budgets = Table(
     Column("kind", String, primary_key=True),  # calls | writes | destructive | cost | output_bytes | elapsed_s | sum
     Column("window_start", BigInteger, primary_key=True),
     Column("used", BigInteger, nullable=False),  # cost and sum in millionths, elapsed_s in microseconds
+    Column("ends_at", BigInteger),  # of its window; null for a run, which has none, and of a window before schema 5
 )
+_WINDOWED = budgets.c.ends_at.is_not(None)
+Index("budgets_ended", budgets.c.ends_at, sqlite_where=_WINDOWED, postgresql_where=_WINDOWED)
 
 events = Table(
     "events",

@@ -57,6 +57,8 @@ class Kind(StrEnum):
         return whole if rest == 0 else stored / self.unit
 
 
+USABLE: Final = tuple(kind for kind in Kind if kind is not Kind.SUM)
+"""What budgets have: all but the sums of rules."""
 SETTLED_LATER: Final = frozenset({Kind.OUTPUT_BYTES, Kind.ELAPSED_S})
 """What is known only after a call: something must be left before it, and what was used is added after it."""
 
@@ -123,10 +125,18 @@ class Budgets:
 
 
 def run_demands(run_id: str, limits: Mapping[Kind, int], contract: Contract) -> list[Demand]:
-    """What a step takes from the budget of its run."""
+    """What a step takes from the budget of its run.
+
+    Its cost is counted without a limit too, since nothing else remembers it. The time of a run is no sum of its calls'.
+    """
     amounts = amounts_of(contract)
     counter = f"{Scope.RUN.value}:{run_id}"
-    return [Demand(counter, kind, 0, amounts[kind], limit) for kind, limit in limits.items() if kind in amounts]
+    counted = [*limits, *({Kind.COST} - limits.keys())]
+    return [
+        Demand(counter, kind, 0, amounts[kind], limits.get(kind))
+        for kind in counted
+        if kind in amounts and kind is not Kind.ELAPSED_S
+    ]
 
 
 def amounts_of(contract: Contract) -> dict[Kind, int]:

@@ -29,6 +29,7 @@ from .views import ApprovalView, ErrorView, PlainView, how_to_decide
 if TYPE_CHECKING:
     from ..ledger.approval_rows import ApprovalRow
     from ..ledger.rows import CallRow
+    from ..ledger.sql import Fact
     from ..registry.question import Question
     from .following import Follower
     from .parts import Parts
@@ -76,7 +77,12 @@ class Approvals:
         With a decision the view has the question to the person at this client, where it `asks`.
         """
         try:
-            row = await self._approval_for(principal, approval_id)
+            try:
+                row = await self._approval_for(principal, approval_id)
+            except RefusedError as error:
+                if decision is not None:
+                    self.note_refusal(principal, None, error)
+                raise
             await self._parts.ledger.require_sound_chain(row.run_id)
             try:
                 if digest is not None and digest != row.digest:
@@ -84,7 +90,7 @@ class Approvals:
                 if decision is not None:
                     return await self._for_a_person(principal, row, asks=asks)
             except RefusedError as error:
-                self._refusals.record(principal, "confirm", row.digest, error.reason, self._parts.clock.now())
+                self.note_refusal(principal, row.digest, error)
                 return await self.view(row, refusal_of(error))
             await self._renew(principal, row)
             if wait_s:
@@ -142,41 +148,43 @@ class Approvals:
         self, approval_id: str, decision: str, *, decider: Decider, digest: str | None = None, note: str | None = None
     ) -> ApprovalView | PlainView:
         """A person's decision about one exact proposal. Approved, the call is queued and carried on at once."""
-        try:
-            row = await self._viewer.approval(approval_id)
-            if row is None:
-                raise not_found(approval_id)
-            await self._parts.ledger.require_sound_chain(row.run_id)
-            if decision not in {"approve", "reject"}:
-                raise refuse_arguments("/decision", "approve or reject", repr(decision[:20]))
-            self._check_decider(row, decider)
-            said = self._said(decider, digest, note, approve=decision == "approve")
-            done = await self._parts.ledger.record(lambda: decide(approval_id, said))
-            return await self._answered(row, done, "decided")
-        except (RefusedError, LedgerError) as error:
-            return refusal_view(error)
+        if decision not in {"approve", "reject"}:
+            return refusal_view(refuse_arguments("/decision", "approve or reject", repr(decision[:20])))
+        said = self._said(decider, digest, note, approve=decision == "approve")
+        return await self._record(approval_id, decider, "decided", lambda: decide(approval_id, said))
 
     async def revoke(
         self, approval_id: str, *, decider: Decider, digest: str | None = None, note: str | None = None
     ) -> ApprovalView | PlainView:
         """Take back a proposal, decided or not, whose calls were not sent; whoever may decide it may do that."""
-        try:
-            row = await self._viewer.approval(approval_id)
-            if row is None:
-                raise not_found(approval_id)
-            await self._parts.ledger.require_sound_chain(row.run_id)
-            self._check_decider(row, decider)
-            said = self._said(decider, digest, note, approve=False)
-            done = await self._parts.ledger.record(lambda: revoke(approval_id, said))
-            return await self._answered(row, done, "revoked")
-        except (RefusedError, LedgerError) as error:
-            return refusal_view(error)
+        said = self._said(decider, digest, note, approve=False)
+        return await self._record(approval_id, decider, "revoked", lambda: revoke(approval_id, said))
 
     def _said(self, decider: Decider, digest: str | None, note: str | None, *, approve: bool) -> Decision:
         at, redacted = self._parts.clock.now(), redact_text(note) if note else None
         return Decision(approve, decider.by, decider.strength, decider.via, at, digest, redacted)
 
-    async def _answered(self, row: ApprovalRow, done: Decided | NotDecided, verb: str) -> ApprovalView:
+    async def _record(
+        self, approval_id: str, decider: Decider, verb: str, fact: Callable[[], Fact[Decided | NotDecided]]
+    ) -> ApprovalView | PlainView:
+        """What a person said, recorded; or that it does not count, which is recorded as a refusal."""
+        try:
+            row = await self._viewer.approval(approval_id)
+            if row is None:
+                raise not_found(approval_id)
+            await self._parts.ledger.require_sound_chain(row.run_id)
+            try:
+                self._check_decider(row, decider)
+            except RefusedError as error:
+                self._refused(row, decider, error)
+                raise
+            return await self._answered(row, decider, await self._parts.ledger.record(fact), verb)
+        except (RefusedError, LedgerError) as error:
+            return refusal_view(error)
+
+    async def _answered(
+        self, row: ApprovalRow, decider: Decider, done: Decided | NotDecided, verb: str
+    ) -> ApprovalView:
         """What was recorded, with its calls carried on; or that nothing was, and why."""
         if isinstance(done, Decided):
             for call in done.rows:
@@ -184,7 +192,16 @@ class Approvals:
             return await self.view(done.approval, whole=True)
         why = "its digest is another one" if done.why == "digest" else f"it is {done.why} already"
         error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was {verb}: {why}.")
+        self._refused(row, decider, error)
         return await self.view(done.approval or row, refusal_of(error))
+
+    def _refused(self, row: ApprovalRow, decider: Decider, error: RefusedError) -> None:
+        """Whoever lost, came late or may not decide is on record too."""
+        self.note_refusal(Principal(row.tenant, decider.by, decider.via), row.digest, error)
+
+    def note_refusal(self, principal: Principal, digest: str | None, error: RefusedError) -> None:
+        """Keep that somebody was not let to decide; `digest` is the proposal's, None where they may not see it."""
+        self._refusals.record(principal, "confirm", digest, error.reason, self._parts.clock.now())
 
     def _check_decider(self, row: ApprovalRow, decider: Decider) -> None:
         """Raise unless this person may decide it, by the rule's approvers and by what is proven of who they are."""
@@ -247,12 +264,13 @@ class Approvals:
     async def view(self, row: ApprovalRow, error: ErrorView | None = None, *, whole: bool = False) -> ApprovalView:
         """How one stands; `whole` with every argument in full. Secrets stay hidden in both forms."""
         calls = await self._viewer.covered(row)
-        shown = [await self._whole(call) if whole else json.loads(call.args_shown) for call in calls]
+        shown = [await self.whole(call) if whole else json.loads(call.args_shown) for call in calls]
         if len(calls) > 1:
             return ApprovalView(row, shown, error, items=items_of(calls))
         return ApprovalView(row, shown[0] if shown else None, error)
 
-    async def _whole(self, call: CallRow) -> JsonValue:
+    async def whole(self, call: CallRow) -> JsonValue:
+        """Every argument of a call in full; secrets stay hidden."""
         arguments = await self._parts.ledger.open_payload(call.args_payload)
         entry = self._parts.catalogue.get(call.tool, call.version)
         sensitive = entry.contract.gate.sensitive if entry is not None else ()

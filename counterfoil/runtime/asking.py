@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ..registry.question import Said
     from .approvals import Approvals
     from .parts import Parts
-    from .refusing import Refusals
     from .viewing import Viewer
 
 CODE_LENGTH: Final = 6
@@ -38,11 +37,10 @@ CODE_LENGTH: Final = 6
 class Asking:
     """Puts proposals to people at clients."""
 
-    def __init__(self, parts: Parts, viewer: Viewer, approvals: Approvals, refusals: Refusals) -> None:
+    def __init__(self, parts: Parts, viewer: Viewer, approvals: Approvals) -> None:
         self._parts = parts
         self._viewer = viewer
         self._approvals = approvals
-        self._refusals = refusals
 
     async def question(self, principal: Principal, approval_ids: Sequence[str]) -> Question | None:
         """The first of these proposals that this client's own user may decide; None if there is none.
@@ -77,8 +75,7 @@ class Asking:
             if row is None or not may_see(row, principal):
                 raise not_found(said.key)
             if row.state != "pending":
-                error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: it is {row.state} already.")
-                return await self._approvals.view(row, refusal_of(error))
+                return await self._undecided(principal, row, f"it is {row.state} already")
             decider = decider_of(row, principal)
             if said.action == "decline":
                 at, client = self._parts.clock.now(), client_of(principal)
@@ -87,16 +84,21 @@ class Asking:
                 return await self._approvals.view(row)
             if said.decision not in {"approve", "reject"} or (said.code or "").strip().lower() != code_of(row):
                 expected = f"a decision (approve or reject) and the first {CODE_LENGTH} characters of the digest"
-                error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: the form needs {expected}.")
-                return await self._approvals.view(row, refusal_of(error))
+                return await self._undecided(principal, row, f"the form needs {expected}")
             return await self._approvals.decide(
                 row.approval_id, said.decision, decider=decider, digest=row.digest, note=note
             )
         except RefusedError as error:
-            self._refusals.record(principal, "confirm", None, error.reason, self._parts.clock.now())
+            self._approvals.note_refusal(principal, None, error)
             return refusal_view(error)
         except LedgerError as error:
             return refusal_view(error)
+
+    async def _undecided(self, principal: Principal, row: ApprovalRow, why: str) -> ApprovalView:
+        """An answer that decides nothing: told with the proposal, and on record."""
+        error = refuse(ErrorCode.APPROVAL_INVALID, f"Nothing was decided: {why}.")
+        self._approvals.note_refusal(principal, row.digest, error)
+        return await self._approvals.view(row, refusal_of(error))
 
     def _is_open(self, row: ApprovalRow) -> bool:
         return row.state == "pending" and self._parts.clock.now() <= row.expires_at

@@ -1,4 +1,4 @@
-"""Who may see a proposal, who may decide it, and how strong that decision is. Pure."""
+"""Who may see a proposal or an unknown outcome, who may decide or settle it, and how strong that is. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .views import how_to_decide
 
 if TYPE_CHECKING:
     from ..ledger.approval_rows import ApprovalRow
+    from ..ledger.rows import CallRow
     from ..registry.principal import Principal
 
 PROVEN: Final = frozenset({"token", "oidc", "passkey"})
@@ -68,3 +69,53 @@ def decider_of(row: ApprovalRow, principal: Principal) -> Decider:
     if principal.proof is None:
         raise refuse(ErrorCode.DENIED, f"Nothing proves that you are another person than the requester. {how}")
     return Decider(principal.subject, principal.proof, VIA)
+
+
+def may_settle(row: CallRow, principal: Principal) -> bool:
+    """True for whom an unknown outcome exists: the call's requester, and whoever holds `reconcile` in its tenant."""
+    if row.tenant != principal.tenant:
+        return False
+    return row.subject == principal.subject or principal.holds("reconcile")
+
+
+def speaker_of(row: CallRow, principal: Principal, assurance: str) -> Decider:
+    """Whose word it is that the person at a client gives about a call of this assurance, and how strong that is.
+
+    Raises:
+        RefusedError: this principal may not, with the reason and where a person says it.
+    """
+    how = how_to_say(row, assurance)
+    if not principal.holds("reconcile"):
+        raise refuse(
+            ErrorCode.INSUFFICIENT_SCOPE,
+            f"A person's word needs the scope reconcile. {how} Call reconcile without a resolution to have it probed.",
+            missing_scopes=["reconcile"],
+        )
+    if row.tenant != principal.tenant or row.subject == principal.subject:
+        raise refuse(ErrorCode.DENIED, f"Nobody says over MCP what became of their own call. {how}")
+    speaker = Decider(principal.subject, principal.proof or ATTESTED, VIA)
+    check_speaker(row, assurance, speaker)
+    return speaker
+
+
+def check_speaker(row: CallRow, assurance: str, person: Decider) -> None:
+    """Raise unless this person's word is enough for a call of this assurance."""
+    other = {person.strength, row.proof} <= PROVEN and person.by != row.subject
+    if assurance == "second_person" and not other:
+        raise refuse(
+            ErrorCode.DENIED,
+            "What became of this call is said by another person than its requester, and both have to be proven. "
+            + how_to_say(row, assurance),
+        )
+
+
+def how_to_say(row: CallRow, assurance: str) -> str:
+    """Where a person says what became of a call, in a sentence or two."""
+    another = "Another person with the scope reconcile is asked at their client when they call reconcile with this"
+    if assurance != "second_person":
+        command = f"counterfoil reconcile {row.call_id} --resolution ... --evidence ..."
+        return f"{another}; or a person says it in a terminal with: {command}"
+    proven = f"{another}, proven by such as a token of [[auth.tokens]]"
+    if row.proof in PROVEN:
+        return f"{proven}."
+    return f"{proven}; {row.subject} is not proven, so only the far side can settle it: reconcile without a resolution."

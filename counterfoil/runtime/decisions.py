@@ -57,7 +57,7 @@ class Decisions:
         self._follower = follower
         self._waits = around.receipts
         self._approvals = Approvals(parts, viewer, follower, carry_on, around.refusals)
-        self._asking = Asking(parts, viewer, self._approvals, around.refusals)
+        self._asking = Asking(parts, viewer, self._approvals)
         self._approvals.ask = self._asking.put_to
         self.holding = Holds(parts)
         self.signals = Signals(parts)
@@ -81,7 +81,11 @@ class Decisions:
         if approval_id is None and run_id is not None:
             try:
                 approval_id = await self._pending_of_run(principal, run_id)
-            except (RefusedError, LedgerError) as error:
+            except RefusedError as error:
+                if decision is not None:
+                    self._approvals.note_refusal(principal, None, error)
+                return refusal_view(error)
+            except LedgerError as error:
                 return refusal_view(error)
         return await self._approvals.confirm(
             principal,

@@ -19,6 +19,7 @@ from ..ledger.queries import (
     RECENT,
     UNDELIVERED,
     UNRESOLVED,
+    UNRESOLVED_OF_TENANT,
     EventRow,
 )
 from ..ledger.redact import redact_text
@@ -28,28 +29,30 @@ from ..ledger.states import CallState
 from ..registry.principal import Principal
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from .answers import not_found, refusal_view, waits_for_ledger
-from .chain.doors import is_run, no_resolution
+from .chain.doors import is_run
 from .clock import micros
-from .deciding import Decider
+from .deciding import Decider, may_settle
 from .decisions import Around, Decisions
 from .following import SOON
-from .reconciling import RESOLUTIONS, Word
 from .refusal import RefusedError, refuse, refuse_arguments
 from .sending import cannot_record
 from .views import CallView, Next, PlainView, events_part
+from .words import Stated, Words, WrongCodeError
 
 if TYPE_CHECKING:
     from ..ledger.rows import CallRow
+    from ..registry.question import Said
     from ..registry.request import RunRequest
     from .chain.doors import RunDoors
     from .chain.news import Listener
     from .chain.views import PlanView, RunView
     from .following import Follower
     from .parts import Parts
-    from .reconciling import Reconciler
+    from .reconciling import Reconciler, Word
     from .viewing import Viewer
 
 RECENT_SHOWN: Final = 20
+_ASKED: Final = "The person at this client is asked in a form of its own; until they have answered nothing is recorded."
 FOLLOW_UP_WAIT_S: Final = 20.0
 """How long somebody without a request's own wait waits for what is followed up, in seconds."""
 
@@ -65,12 +68,13 @@ class Desk(Decisions):
         reconciler: Reconciler,
         carry_on: Callable[[CallRow], None],
         runs: RunDoors,
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         around: Around,
     ) -> None:
         super().__init__(parts, viewer, follower, carry_on, around)
         self._desk = parts
         self._settler = reconciler
+        self._words = Words(parts, viewer, reconciler, self._approvals, around.refusals)
         self._take_up = carry_on
         self._runs = runs
         self._pending_of_run = runs.pending
@@ -160,20 +164,23 @@ class Desk(Decisions):
         expected_version: int | None = None,
         wait_s: float = FOLLOW_UP_WAIT_S,
         person: Decider | None = None,
+        said: Said | None = None,
+        asks: bool = False,
     ) -> CallView | RunView | PlainView:
-        """Probe what can be probed; or take the word of a person, who is known only where `person` says so.
+        """Probe what can be probed; or take the word of a `person`, or of the one at this client.
 
+        Where that one has not `said` it in a form yet, the view has the question to them, if the client `asks` any.
         After `wait_s` the answer is how it stands; what was asked goes on.
         """
         try:
+            known = person is not None
             if call_id is None and run_id is not None and is_run(run_id):
-                if resolution is not None:
-                    raise no_resolution()
-                known = person is not None
-                return await self._runs.reconcile(
-                    principal, run_id, expected_version=expected_version, wait_s=wait_s, is_person=known
-                )
-            row = await self._mine(principal, call_id or run_id or "", or_person=person is not None)
+                if resolution is None:
+                    return await self._runs.reconcile(
+                        principal, run_id, expected_version=expected_version, wait_s=wait_s, is_person=known
+                    )
+                call_id = await self._runs.unresolved_of(principal, run_id, is_person=known)
+            row = await self._to_settle(principal, call_id or run_id or "", is_person=known)
             await self._desk.ledger.require_sound_chain(row.run_id)
             if expected_version is not None and expected_version != row.revision:
                 raise refuse(
@@ -181,16 +188,29 @@ class Desk(Decisions):
                     f"The call is at version {row.revision}, not {expected_version}. Look at it again.",
                 )
             if resolution is None:
-                return await self._follow_up(row, wait_s)
+                return shown_to(principal, row, await self._follow_up(row, wait_s), is_person=known)
+            stated = Stated(resolution, evidence, then, output, external_reference)
             if person is None:
-                raise self._not_by_arguments(principal, row)
-            word = self._word(row, resolution, evidence, then, person)
-            word = replace_word(word, output, external_reference)
-            return await self._stilled(await self._carried(await self._settler.say(row, word)), wait_s)
+                return await self._at_client(principal, row, stated, said, wait_s, asks=asks)
+            return await self._said(row, await self._words.of_person(row, stated, person), wait_s)
         except CannotRecordError as error:
             return refusal_view(cannot_record(error))
         except (RefusedError, LedgerError) as error:
-            return refusal_view(error)
+            question = error.question if isinstance(error, WrongCodeError) else None
+            return replace(refusal_view(error), question=question)
+
+    async def _at_client(
+        self, principal: Principal, row: CallRow, stated: Stated, said: Said | None, wait_s: float, *, asks: bool
+    ) -> CallView:
+        """The word of the person at this client, or the question to them."""
+        heard = await self._words.at_client(principal, row, stated, said, asks=asks)
+        if heard.question is None:
+            return shown_to(principal, row, await self._said(row, heard.word, wait_s))
+        view = shown_to(principal, row, await self._view(row))
+        return replace(view, question=heard.question, next=Next("reconcile", {"call_id": row.call_id}, _ASKED))
+
+    async def _said(self, row: CallRow, word: Word, wait_s: float) -> CallView:
+        return await self._followed(row, self._settler.say(row, word), wait_s, patient=True)
 
     async def artifact(self, principal: Principal, artifact_id: str, offset: int, length: int) -> bytes | None:
         """A part of an output; None for one that is not this principal's, or not there."""
@@ -209,13 +229,16 @@ class Desk(Decisions):
         reads, health = self._desk.ledger.reads, self._desk.ledger.health()
         pending = await self._approvals.pending_for(principal)
         unresolved = await reads.fetch(UNRESOLVED, **who)
+        if principal.holds("reconcile"):
+            of_tenant = await reads.fetch(UNRESOLVED_OF_TENANT, tenant=principal.tenant)
+            unresolved += [row for row in of_tenant if row.subject != principal.subject]
         recent = (await reads.fetch(RECENT, **who))[:RECENT_SHOWN]
         since = self._desk.clock.now() - micros(self._desk.settings.duplicate_window_s)
         lost = await reads.fetch(UNDELIVERED, **who, since=since)
         body: JsonObject = {
             "runs": await self._runs.recent(principal),
             "pending": [view.wire() for view in pending],
-            "unresolved": [(await self._viewer.view(row)).wire() for row in unresolved],
+            "unresolved": [shown_to(principal, row, await self._viewer.view(row)).wire() for row in unresolved],
             "calls": [brief(row) for row in recent],
             "undelivered": len(lost),
             "server": {"ledger": health.state, "reason": health.reason, "wal_bytes": health.wal_bytes},
@@ -252,10 +275,16 @@ class Desk(Decisions):
         """Follow an unresolved call by its order, in a task of ours: a request that goes away leaves nothing half."""
         if row.state not in UNRESOLVED_STATES:
             return await self._view(row)
+        return await self._followed(row, self._settler.follow(row, repeatable_here=True), wait_s)
+
+    async def _followed(
+        self, row: CallRow, work: Coroutine[Any, Any, CallRow], wait_s: float, *, patient: bool = False
+    ) -> CallView:
+        """How a call stands after this work, which goes on whoever waits; a `patient` one waits for it to its end."""
         ends = self._desk.clock.monotonic() + wait_s
         told: asyncio.Future[CallRow | RefusedError | LedgerError] = asyncio.get_running_loop().create_future()
-        self._own(self._pursue(row, told))
-        await asyncio.wait({told}, timeout=wait_s)
+        pursuing = self._own(self._pursue(work, told))
+        await asyncio.wait({pursuing}, timeout=None if patient else wait_s)
         if not told.done():
             return await self._view(await self._viewer.row(row.call_id) or row)
         found = told.result()
@@ -263,9 +292,11 @@ class Desk(Decisions):
             raise found
         return await self._stilled(found, max(0.0, ends - self._desk.clock.monotonic()))
 
-    async def _pursue(self, row: CallRow, told: asyncio.Future[CallRow | RefusedError | LedgerError]) -> None:
+    async def _pursue(
+        self, work: Coroutine[Any, Any, CallRow], told: asyncio.Future[CallRow | RefusedError | LedgerError]
+    ) -> None:
         try:
-            told.set_result(await self._carried(await self._settler.follow(row, repeatable_here=True)))
+            told.set_result(await self._carried(await work))
         except (RefusedError, LedgerError) as error:
             told.set_result(error)
 
@@ -283,35 +314,6 @@ class Desk(Decisions):
             row = await self._follower.until_still(row.call_id, wait_s, moving=SOON) or row
         return await self._view(row)
 
-    def _word(self, row: CallRow, resolution: str, evidence: str | None, then: str | None, person: Decider) -> Word:
-        if resolution not in RESOLUTIONS:
-            raise refuse_arguments("/resolution", ", ".join(RESOLUTIONS), repr(resolution[:30]))
-        if then not in {None, "retry", "fail"}:
-            raise refuse_arguments("/then", "retry or fail", repr(str(then)[:30]))
-        if not (evidence or "").strip():
-            rests = "what the word rests on, such as a reference in the far side's own records"
-            raise refuse_arguments("/evidence", rests, "nothing")
-        if row.state not in UNRESOLVED_STATES:
-            raise refuse(
-                ErrorCode.VERSION_CONFLICT, f"The call is {row.state}; only an unresolved one is settled by a word."
-            )
-        return Word(resolution, evidence or "", person.by, person.strength, person.via, then or "fail")
-
-    def _not_by_arguments(self, principal: Principal, row: CallRow) -> RefusedError:
-        if not principal.holds("reconcile"):
-            return refuse(
-                ErrorCode.INSUFFICIENT_SCOPE,
-                "A person's word needs the scope reconcile. A person says it in a terminal with: "
-                f"counterfoil reconcile {row.call_id} --resolution ... --evidence ...; "
-                "call reconcile without a resolution to have it probed.",
-                missing_scopes=["reconcile"],
-            )
-        return refuse(
-            ErrorCode.DENIED,
-            "A person's word is not taken from tool arguments. A person says it with: "
-            f"counterfoil reconcile {row.call_id} --resolution ... --evidence ...",
-        )
-
     async def _view(self, row: CallRow) -> CallView:
         """A call as somebody asked about it: its error is no error of the question."""
         view = await self._viewer.view(row)
@@ -320,9 +322,15 @@ class Desk(Decisions):
             view = waits_for_ledger(view)
         return replace(view, reported=True)
 
-    async def _mine(self, principal: Principal, call_id: str, *, or_person: bool = False) -> CallRow:
+    async def _mine(self, principal: Principal, call_id: str) -> CallRow:
         row = await self._viewer.row(call_id)
-        if row is None or not (or_person or (row.tenant, row.subject) == (principal.tenant, principal.subject)):
+        if row is None or (row.tenant, row.subject) != (principal.tenant, principal.subject):
+            raise not_found(call_id)
+        return row
+
+    async def _to_settle(self, principal: Principal, call_id: str, *, is_person: bool) -> CallRow:
+        row = await self._viewer.row(call_id)
+        if row is None or not (is_person or may_settle(row, principal)):
             raise not_found(call_id)
         return row
 
@@ -353,6 +361,8 @@ def replace_extra(view: CallView, extra: JsonObject, step: Next | None = None) -
     return replace(view, extra=view.extra | extra, next=step or view.next)
 
 
-def replace_word(word: Word, output: JsonValue, external_reference: str | None) -> Word:
-    """A word with what the person saw of the outcome."""
-    return replace(word, output=output, external_reference=external_reference)
+def shown_to(principal: Principal, row: CallRow, view: CallView, *, is_person: bool = False) -> CallView:
+    """A call as its subject, or a person at the command line, sees it; nobody else sees what came back of it."""
+    if is_person or row.subject == principal.subject:
+        return view
+    return replace(view, foreign=True, output=None, truncated=None)

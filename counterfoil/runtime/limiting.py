@@ -18,7 +18,8 @@ from .clock import rfc3339
 from .refusal import RefusedError, refuse
 
 if TYPE_CHECKING:
-    from .case import Case
+    from ..registry.contract import Contract
+    from .case import Case, Within
     from .parts import Parts
 
 MILLISECOND: Final = 1_000
@@ -27,15 +28,18 @@ FREE: Final = frozenset({Route.PROBE.value, Route.COMPENSATION.value})
 
 def charges(parts: Parts, case: Case, at: int) -> tuple[Charge, ...]:
     """What a call takes in T1 at this time; a rule that matched already only counts it."""
-    within = case.within
-    limited = parts.limits_calls or (within is not None and within.budget)
-    if not limited or _is_free(case):
+    within, known = case.within, case.known
+    if _is_free(case) or not (parts.limits_calls or _counts(within, known.contract)):
         return ()
-    known = case.known
     demands = [*parts.budgets.demands(known.contract, case.principal), *_rule_demands(parts, case)]
     if within is not None:
         demands += run_demands(within.run_id, within.budget, known.contract)
     return tuple(_charge(demand, at, counted=demand.rule_id in known.beyond) for demand in demands)
+
+
+def run_time(case: Case) -> int | None:
+    """How long the run of a step may take, in microseconds; None where that is not limited, or not by its budget."""
+    return None if case.within is None or _is_free(case) else case.within.budget.get(Kind.ELAPSED_S)
 
 
 async def weigh(parts: Parts, case: Case, reached: str | None = None) -> None:
@@ -100,7 +104,7 @@ async def require_budget(parts: Parts, case: Case) -> None:
     """Refuse what no budget is there for, before anybody is asked about it.
 
     Raises:
-        RefusedError: with the budget that is used up, and when it is full again.
+        RefusedError: with the budget that is used up, and when there is room again.
     """
     wanted = [charge for charge in charges(parts, case, parts.clock.now()) if charge.rule_id is None]
     over = await parts.ledger.reads.look(lambda: room_for(wanted)) if wanted else None
@@ -123,11 +127,13 @@ def over_budget(parts: Parts, found: OverBudget) -> RefusedError:
     scope, limit = charge.scope.partition(":")[0], charge.limit or 0
     mine = not _is_everybodys(charge)
     left = f"{kind.shown(max(0, limit - found.used))} {kind.value} left of" if mine else f"too few {kind.value} left of"
-    needs = "any" if charge.least > charge.amount else kind.shown(max(charge.amount, charge.least))
+    needs = "any" if charge.least > charge.amount else kind.shown(charge.needs)
+    again = None if charge.never_fits else charge.resets_at
+    more = _where_to_ask_for_more(parts, scope, kind, limit)
     when = (
-        f"It is full again at {rfc3339(charge.resets_at)}; ask then, or have [budgets.{scope}] raised."
-        if charge.resets_at is not None
-        else f"Waiting does not help: have [budgets.{scope}] raised, or do without this call."
+        f"It is full again at {rfc3339(again)}; ask then, or have {more} raised."
+        if again is not None
+        else f"Waiting does not help: have {more} raised, or do without this call."
     )
     return refuse(
         ErrorCode.BUDGET_EXHAUSTED,
@@ -136,8 +142,16 @@ def over_budget(parts: Parts, found: OverBudget) -> RefusedError:
         kind=kind.value,
         limit=kind.shown(limit),
         used=kind.shown(found.used) if mine else None,
-        **reset(parts, charge.resets_at),
+        **reset(parts, again),
     )
+
+
+def _where_to_ask_for_more(parts: Parts, scope: str, kind: Kind, limit: int) -> str:
+    """Whose figure it is: a plan may ask for less than the configuration lets every run have."""
+    ceiling = parts.budgets.run
+    if scope != Scope.RUN.value or (ceiling is not None and ceiling.limits.get(kind) == limit):
+        return f"[budgets.{scope}]"
+    return f"the plan's own {'allow.max_cost or ' if kind is Kind.COST else ''}budget.{kind.value}"
 
 
 def reset(parts: Parts, at: int | None) -> dict[str, Any]:
@@ -200,6 +214,11 @@ def _telling(rule_id: str, states: Sequence[LimitState], beyond: frozenset[str])
     """The state that says why this rule matches: the one that is exceeded and ends last. None if no limit made it."""
     mine = [state for state in states if state.rule_id == rule_id and rule_id in beyond]
     return max(mine, key=lambda state: (state.beyond, state.resets_at), default=None)
+
+
+def _counts(within: Within | None, contract: Contract) -> bool:
+    """True if a step takes from counters of its run; what its run may take of time is no counter."""
+    return within is not None and (bool(within.budget.keys() - {Kind.ELAPSED_S}) or contract.limits.cost > 0)
 
 
 def _is_free(case: Case) -> bool:

@@ -52,6 +52,18 @@ def document(row: CallRow, contract: Contract, args_digest: str, terms: Terms) -
     return canonical(bound)
 
 
+def is_about(approval: ApprovalRow, row: CallRow, contract: Contract) -> bool:
+    """True if what a person was shown is what would be sent: the digest binds the call, of which these are copies."""
+    shown = (
+        approval.tenant, approval.requester, approval.client, approval.run_id, approval.step,
+        approval.tool, approval.version, approval.schema_digest, approval.effect,
+    )  # fmt: skip
+    now = (
+        row.tenant, row.subject, row.client, row.run_id, row.step, row.tool, row.version, row.schema_digest, row.effect,
+    )  # fmt: skip
+    return shown == now and row.schema_digest == contract.schema_digest
+
+
 def new_approval(
     approval_id: str,
     row: CallRow,

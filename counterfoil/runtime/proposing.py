@@ -22,10 +22,10 @@ from ..registry.vocabulary import Assurance, ErrorCode, Verdict
 from .case import Case
 from .clock import micros
 from .gathering import Wish
-from .limiting import limit_details, require_budget
+from .limiting import charges, limit_details, require_budget
 from .not_sent import NeedsProposalError, NotSentError
 from .parts import Parts
-from .proposal import PURPOSE, PURPOSE_OF_SEVERAL, Terms, decided_together, document, new_approval, strictest
+from .proposal import PURPOSE, PURPOSE_OF_SEVERAL, Terms, decided_together, document, is_about, new_approval, strictest
 from .refusal import RefusedError, refuse
 from .sending import Sender, cannot_record
 from .viewing import Viewer
@@ -95,10 +95,8 @@ class Proposer:
     async def _require_room(self, case: Case) -> None:
         """Nobody is asked about what no budget is there for."""
         parts = self._parts
-        if not parts.limits_calls:
-            return
-        if case.row is None:
-            at = parts.clock.now()
+        at = parts.clock.now()
+        if case.row is None and charges(parts, case, at):
             await self._sender.look(case, neighbours(case, at, parts.settings.duplicate_window_s))
         if case.row is None or case.row.charges is None:
             await require_budget(parts, case)
@@ -174,7 +172,7 @@ class Proposer:
             if needed:
                 raise NeedsProposalError(None)
             return None
-        if Assurance(approval.assurance).strength < needed:
+        if Assurance(approval.assurance).strength < needed or not is_about(approval, row, known.contract):
             raise NeedsProposalError(approval)
         terms = Terms(approval.assurance, approval.rule_id, approval.expires_at)
         return self._digest(row, known.contract, terms, digest_of(known.arguments.digest, row.if_version))

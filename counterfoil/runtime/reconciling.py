@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.admission import owner_lives
@@ -31,6 +31,7 @@ from ..registry.outcome import Outcome, ProbeAnswer
 from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
+from ..visible import visible
 from .clock import rfc3339
 from .hindered import hindered
 from .polling import acceptance, next_poll
@@ -139,18 +140,9 @@ class Reconciler:
             RefusedError: the word cannot be taken, or not yet.
         """
         contract = self._contract(row)
-        if word.resolution == "not_happened":
-            await self._not_yet(row, contract)
+        await self.require_sayable(row, word)
         secrets = await self._secrets(row, contract)
-        said: JsonObject = {
-            "resolution": word.resolution,
-            "evidence": redact_text(str(hide_values(word.evidence, secrets))),
-            "by": word.by,
-            "strength": word.strength,
-            "via": word.via,
-            "then": word.then if word.resolution == "not_happened" else None,
-            "external_reference": hide_values(word.external_reference, secrets),
-        }
+        said = _kept(word, secrets)
         async with self._alone(row.call_id):
             done = await self._take(row, contract, word, said, secrets)
         if done is None:
@@ -158,6 +150,22 @@ class Reconciler:
                 ErrorCode.VERSION_CONFLICT, "The call moved while you spoke. Look at it again.", call_id=row.call_id
             )
         return done
+
+    async def require_sayable(self, row: CallRow, word: Word) -> None:
+        """Raise as `say` where the word cannot be taken yet."""
+        if word.resolution == "not_happened":
+            await self._not_yet(row, self._contract(row))
+
+    async def without_secrets(self, row: CallRow, word: Word) -> Word:
+        """A word in which no secret of the call's arguments stands, to be shown."""
+        secrets = await self._secrets(row, self._contract(row))
+        reference = word.external_reference
+        return replace(
+            word,
+            evidence=redact_text(visible(str(hide_values(word.evidence, secrets)))),
+            external_reference=None if reference is None else visible(str(hide_values(reference, secrets))),
+            output=hide_values(word.output, secrets),
+        )
 
     async def _take(
         self, row: CallRow, contract: Contract | None, word: Word, said: JsonObject, secrets: tuple[str, ...]
@@ -355,6 +363,18 @@ def did_not_happen(by: str, message: str, at: int) -> Settlement:
     """An attempt of which nobody knew is established to have had no effect."""
     code = ErrorCode.TOOL_FAILED.value
     return Settlement("permanent_failure", "unknown", at, by, code, message, details={"effect": "none"})
+
+
+def _kept(word: Word, secrets: tuple[str, ...]) -> JsonObject:
+    return {
+        "resolution": word.resolution,
+        "evidence": redact_text(str(hide_values(word.evidence, secrets))),
+        "by": word.by,
+        "strength": word.strength,
+        "via": word.via,
+        "then": word.then if word.resolution == "not_happened" else None,
+        "external_reference": hide_values(word.external_reference, secrets),
+    }
 
 
 def _answer_in(said: JsonObject) -> ProbeAnswer:

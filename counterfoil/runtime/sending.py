@@ -35,7 +35,7 @@ from .capacity import Slot
 from .case import Case
 from .clock import MICROSECOND, micros
 from .hindered import grant_lapsed, kept_back, unresolved
-from .limiting import charges, over_budget, reset
+from .limiting import charges, over_budget, reset, run_time
 from .not_sent import (
     CallerGoneError,
     HeldUpError,
@@ -208,6 +208,7 @@ class Sender:
             hard_deadline_at=None,
             request_open=case.listeners > 0,
             deliveries=parts.take_deliveries(),
+            run_time=run_time(case),
         )
 
     def _timed(self, case: Case, attempt: Attempt) -> Attempt:

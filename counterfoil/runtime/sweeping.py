@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..ledger.approving import expire
+from ..ledger.budgeting import prune
 from ..ledger.errors import CannotRecordError, LedgerError
 from ..ledger.finding import CANCELLED, LATE, ORPHANS, OWNED, PAGE, PARKED, UNCLAIMED, list_calls, list_due
 from ..ledger.recovering import TakenOver, abandon, adopt, claim, close_orphaned, lose, take_over
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("counterfoil.runtime")
 ORPHAN_CHUNKS_AFTER: Final = 3_600 * MICROSECOND
+ENDED_WINDOWS_AFTER: Final = 7 * 86_400 * MICROSECOND
+"""So long after its end a window is forgotten: no clock of another server is behind by as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class Sweeper:
             await self._each(call_id, lambda found: self._parts.ledger.record(lambda: take_late(found, at)))
         await self.claim_queued()
         self._parts.ledger.record_nowait(lambda: sweep_orphans(at - ORPHAN_CHUNKS_AFTER))
+        self._parts.ledger.record_nowait(lambda: prune(at - ENDED_WINDOWS_AFTER))
 
     async def claim_queued(self) -> None:
         """Carry on what decisions queued, as far as this process has the tool."""

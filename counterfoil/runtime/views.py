@@ -72,7 +72,7 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One call as its subject sees it; `reported` where it was only asked about.
+    """One call as its subject sees it; `reported` where it was only asked about, `foreign` where somebody else asked.
 
     `instead` is the whole answer to a request that only asks what would be decided: there is no call then.
     """
@@ -96,7 +96,8 @@ class CallView:
     reported: bool = False
     extra: JsonObject = field(default_factory=dict[str, Any])
     instead: JsonObject | None = None
-    question: None = None
+    question: Question | None = None
+    foreign: bool = False
 
     @property
     def is_error(self) -> bool:
@@ -113,7 +114,7 @@ class CallView:
     def delivers(self) -> tuple[str, ...]:
         """The call that counts as delivered once this view was written: a settled non-read one."""
         ended = self.call_id is not None and self.state in ENDED and self.effect != "read"
-        return (self.call_id,) if ended and self.call_id else ()
+        return (self.call_id,) if ended and self.call_id and not self.foreign else ()
 
     def wire(self) -> JsonObject:
         """As the wire has it."""
@@ -216,7 +217,7 @@ class PlainView:
     error: ErrorView | None = None
     delivers: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
-    question: None = None
+    question: Question | None = None
 
     @property
     def is_error(self) -> bool:
@@ -276,7 +277,8 @@ def next_of(row: CallRow, approval: ApprovalRow | None) -> Next | None:
             "reconcile",
             {"call_id": row.call_id},
             "Nobody knows yet whether it happened. Reconcile asks the far side; where that cannot answer, a person "
-            f"settles it with `counterfoil reconcile {row.call_id} --resolution ... --evidence ...`. "
+            f"settles it with `counterfoil reconcile {row.call_id} --resolution ... --evidence ...`, or another person "
+            "with the scope reconcile at their own client. "
             "Do not repeat it in other words.",
         )
     return None

@@ -40,7 +40,7 @@ from mcp.types import (
 from ..canonical import JsonObject, pointer
 from ..registry.principal import Principal
 from ..registry.problem import Problem, as_json
-from ..registry.question import Question
+from ..registry.question import Question, Said
 from ..registry.request import KEY_MAX, CallRequest
 from ..registry.vocabulary import ErrorCode
 from .prompts import Prompts
@@ -67,6 +67,8 @@ _LONGEST_CLAIM: Final = 200
 _OPENINGS: Final = frozenset({"initialize", "server/discover"})
 _CALL_TOOLS: Final = frozenset({"tool_call", "tool_read"})
 _WORKING_TOOLS: Final = _CALL_TOOLS | {"plan", "run"}
+_TAKES_WORDS: Final = "reconcile"
+"""The base tool whose arguments are a part of what its form is about, so that a late answer needs them too."""
 _STOPPABLE: Final = "run"
 """The base tool whose work goes on without its request, so that it has to know why that ended."""
 _SAYS_MORE: Final = {
@@ -265,7 +267,11 @@ class Surface:
             stoppable = tool.name == _STOPPABLE
             return _patient(told_why(done, lambda: cancelled_by_client(ctx)) if stoppable else done, again)
 
-        answer = await self._forms.answered(ctx, params, asked, work)
+        def late(said: Said) -> Awaitable[Answered]:
+            return work(replace(asked, progress=None, can_ask=True, said=said))
+
+        said_later = late if tool.name == _TAKES_WORDS else None
+        answer = await self._forms.answered(ctx, params, asked, work, said_later)
         if isinstance(answer, dict):
             return answer
         answered = _shown(tool.name, answer.body, is_error=answer.is_error)

@@ -25,6 +25,16 @@ async def both(at: Bench, ref: str, *words: str) -> tuple[View, list[View]]:
     return waiting, [view.wire() for view in told]
 
 
+async def require_record(at: Bench, waiting: View, told: list[View]) -> None:
+    """Both are in the ledger: the decision in the call's chain, and the attempt of whoever lost among the refusals."""
+    (lost,) = [by.by for view, by in zip(told, (OPERATOR, ANOTHER), strict=True) if view.get("error")]
+    (won,) = [event["by"] for event in await at.events(waiting["call_id"]) if event["type"] == "decided"]
+    assert {won, lost} == {OPERATOR.by, ANOTHER.by}
+    digest = waiting["approval"]["digest"]
+    kept = [(one["subject"], one["code"]) for one in await at.refusals() if one["args_digest"] == digest]
+    assert kept == [(lost, "approval_invalid")]
+
+
 @pytest.mark.promise("APR-05")
 async def test_approved_twice_at_once_it_is_sent_once_and_the_second_is_told(shop: Workshop) -> None:
     async with bench(shop) as at:
@@ -36,6 +46,7 @@ async def test_approved_twice_at_once_it_is_sent_once_and_the_second_is_told(sho
             assert (done["state"], at.world.count(f"r{number}")) == ("settled", 1)
             types = [event["type"] for event in await at.events(waiting["call_id"])]
             assert (types.count("decided"), types.count("dispatched")) == (1, 1)
+            await require_record(at, waiting, told)
 
 
 @pytest.mark.promise("APR-05")
@@ -49,6 +60,7 @@ async def test_of_a_yes_and_a_no_at_once_one_wins_and_nothing_else_happens(shop:
             done = await at.seat.ask("status", call_id=waiting["call_id"], wait_s=20)
             agreed = won["state"] in {"approved", "consumed"}
             assert (done["state"], at.world.count(ref)) == (("settled", 1) if agreed else ("refused", 0))
+            await require_record(at, waiting, told)
 
 
 @pytest.mark.promise("APR-05")

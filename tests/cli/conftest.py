@@ -83,7 +83,7 @@ def at_terminal(folder: Path) -> Command:
                 stdin=terminal,
                 capture_output=True,
                 cwd=folder,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""},  # or each compiles it all
                 timeout=LIMIT_S,
                 check=False,
             )

@@ -173,8 +173,9 @@ def test_effects_that_stand_and_effects_that_were_not_undone_are_listed() -> Non
 
 
 def test_a_budget_is_told_in_one_line_with_its_limits() -> None:
-    budget = {"calls": 3, "writes": 1, "limits": {"calls": 20, "cost": 2.5}}
-    assert "budget   calls 3 of 20, writes 1, cost 0 of 2.5" in page(run(budget=budget))
+    used = {"calls": 3, "writes": 1, "destructive": 0, "cost": 0, "output_bytes": 310, "elapsed_s": 4.213871}
+    shown = page(run(budget={**used, "limits": {"calls": 20, "cost": 2.5}}))
+    assert "budget   calls 3 of 20, writes 1, cost 0 of 2.5, output_bytes 310, elapsed_s 4.2" in shown
 
 
 def test_the_page_of_a_thousand_steps_fits_and_shows_what_needs_a_look() -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, cast
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import Client
+from mcp.client.session import ElicitationFnT
 from mcp.shared.message import SessionMessage
 from mcp.types import CallToolResult, TextContent, jsonrpc_message_adapter
 
@@ -98,11 +99,13 @@ def view_of(result: CallToolResult) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def serving(process: Started, log: Path, *, mode: Mode = "auto") -> AsyncGenerator[Served, None]:
+async def serving(
+    process: Started, log: Path, *, mode: Mode = "auto", person: ElicitationFnT | None = None
+) -> AsyncGenerator[Served, None]:
     """Connect to a server that was started; at the end its stdin is closed, and it is killed if that is not its end."""
     served = Served(process, log)
     over = asyncio.Event()
-    holding = asyncio.create_task(_hold(served, mode, over))
+    holding = asyncio.create_task(_hold(served, mode, over, person))
     try:
         either: list[asyncio.Future[Any]] = [holding, served.connected]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -117,9 +120,10 @@ async def serving(process: Started, log: Path, *, mode: Mode = "auto") -> AsyncG
         await _end(served)
 
 
-async def _hold(served: Served, mode: Mode, over: asyncio.Event) -> None:
+async def _hold(served: Served, mode: Mode, over: asyncio.Event, person: ElicitationFnT | None) -> None:
     """Keep the client open in a task of its own, so that a test's failure is not wrapped in the SDK's groups."""
-    async with Client(_transport(served), read_timeout_seconds=ANSWER_LIMIT_S, mode=mode) as client:
+    transport = _transport(served)
+    async with Client(transport, read_timeout_seconds=ANSWER_LIMIT_S, mode=mode, elicitation_callback=person) as client:
         served.connected.set_result(client)
         await over.wait()
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 import httpx2
 from mcp import Client
+from mcp.client.session import ElicitationFnT
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Implementation
 
@@ -67,9 +68,16 @@ class Web:
 
     @asynccontextmanager
     async def client(
-        self, token: str | None = None, mode: Literal["auto", "legacy"] = "auto", hear: Any = None
+        self,
+        token: str | None = None,
+        mode: Literal["auto", "legacy"] = "auto",
+        hear: Any = None,
+        person: ElicitationFnT | None = None,
     ) -> AsyncGenerator[Client]:
-        """A real client in a task of its own, so that what fails a test comes out of it as it is."""
+        """A real client in a task of its own, so that what fails a test comes out of it as it is.
+
+        With a `person` it shows forms, which that person answers.
+        """
         connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         over = asyncio.Event()
 
@@ -77,7 +85,9 @@ class Web:
             info = Implementation(name="web-client", version="9")
             async with self.http(token) as http:
                 transport = streamable_http_client(self.url, http_client=http)
-                async with Client(transport, mode=mode, message_handler=hear, client_info=info) as client:
+                async with Client(
+                    transport, mode=mode, message_handler=hear, client_info=info, elicitation_callback=person
+                ) as client:
                     connected.set_result(client)
                     await over.wait()
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from mcp.client.session import ElicitationFnT
+
 from counterfoil.runtime.clock import Clock
 from counterfoil.server.app import App, open_app
 from tests.kit.book import Book
@@ -97,12 +99,16 @@ class Workshop:
         mode: Mode = "auto",
         env: dict[str, str] | None = None,
         program: Sequence[str] = (),
+        person: ElicitationFnT | None = None,
     ) -> AsyncGenerator[Served, None]:
-        """A real server as a child, and a real MCP client of it. `program` starts it from nothing, not as a fork."""
+        """A real server as a child, and a real MCP client of it. `program` starts it from nothing, not as a fork.
+
+        With a `person` the client shows forms, which that person answers.
+        """
         arguments = ("serve", "--config", str(self.config))
         async with (
             self.started(*arguments, env=env, program=program) as process,
-            serving(process, self.log, mode=mode) as served,
+            serving(process, self.log, mode=mode, person=person) as served,
         ):
             yield served
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.ledger.budgeting import Charge, OverBudget, afford, held, list_counters, room_for, spend
+from counterfoil.ledger.budgeting import Charge, OverBudget, afford, held, list_counters, prune, room_for, spend
 from counterfoil.ledger.store import Ledger
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +99,21 @@ async def test_windows_are_apart(ledger: Ledger) -> None:
     assert await ledger.record(lambda: afford([replace(full, window_start=100)])) is None
 
 
+async def test_a_window_that_was_made_longer_is_kept_until_its_new_end(ledger: Ledger) -> None:
+    longer = replace(CALLS, resets_at=500)
+    for charge in (CALLS, longer, CALLS):
+        assert await ledger.record(partial(afford, [charge])) is None
+    assert await ledger.record(lambda: prune(500)) == 0
+    assert await ledger.record(lambda: prune(501)) == 1
+
+
+async def test_a_window_of_an_older_ledger_gets_its_end_with_its_next_call(ledger: Ledger) -> None:
+    await ledger.record(lambda: afford([replace(CALLS, resets_at=None)]))
+    assert await ledger.record(lambda: prune(10**17)) == 0
+    await ledger.record(lambda: afford([CALLS]))
+    assert await ledger.record(lambda: prune(101)) == 1
+
+
 def test_a_row_says_what_its_call_took_and_nothing_where_it_took_nothing() -> None:
     assert held(()) is None
-    assert json.loads(held([CALLS]) or "") == [["tenant:t", "calls", 0, 1]]
+    assert json.loads(held([CALLS]) or "") == [["tenant:t", "calls", 0, 1, 100]]

@@ -181,6 +181,8 @@ BEFORE_COMPENSATIONS = (
     "DROP TABLE undos",
     "ALTER TABLE runs DROP COLUMN verdict", "ALTER TABLE steps DROP COLUMN reused",
     "ALTER TABLE approvals DROP COLUMN preview", "ALTER TABLE calls DROP COLUMN external_until",
+    "ALTER TABLE runs DROP COLUMN stood_still",
+    "DROP INDEX budgets_ended", "ALTER TABLE budgets DROP COLUMN ends_at",
 )  # fmt: skip
 BEFORE_DECISIONS = (
     *BEFORE_COMPENSATIONS,

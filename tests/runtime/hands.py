@@ -174,6 +174,13 @@ async def give(ref: str, call: Call) -> Any:
     return await STAGE.play("give", ref, call)
 
 
+@tool(effect="write", cost=2)
+async def costly(ref: str, call: Call) -> dict[str, str]:
+    """Do it, for two."""
+    done: dict[str, str] = await STAGE.play("costly", ref, call)
+    return done
+
+
 @tool(effect="write", rate="3/m", resources=["order:{ref}"])
 async def paced(ref: str, call: Call, n: int = 1) -> dict[str, str]:
     """Do it, not too often."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil import Outcome
+from counterfoil import Outcome, Probe
 from counterfoil.ledger.budgeting import CounterRow, list_counters
 from counterfoil.registry.principal import Principal
 from counterfoil.registry.request import CallRequest
@@ -80,10 +80,19 @@ async def test_a_budget_is_full_again_when_its_window_ends_and_not_before(open_:
 
 
 async def test_asking_for_what_is_used_up_is_never_blocked_beyond_its_reset(open_: OpenApp) -> None:
-    app = await open_(more="[budgets.server]\nwindow_s = 3600\nwrites = 0\n")
+    app = await open_(more="[budgets.server]\nwindow_s = 3600\nwrites = 1\n")
+    await app.call("book", {"ref": "first"})
     for _ in range(8):
         assert refused(await app.call("book", {"ref": "a"}))["scope"] == "server"
     assert (await app.call("peek", {"ref": "a"})).outcome == "success"
+
+
+async def test_what_fits_into_no_window_is_not_told_to_wait_for_one(open_: OpenApp) -> None:
+    app = await open_(more="[budgets.tenant]\nwindow_s = 3600\nwrites = 0\n")
+    view = await app.call("book", {"ref": "a"})
+    assert refused(view) == {"scope": "tenant", "kind": "writes", "limit": 0, "used": 0}
+    assert view.error is not None
+    assert "Waiting does not help: have [budgets.tenant] raised" in view.error.message
 
 
 async def test_each_subject_has_its_own_budget_below_the_tenants(open_: OpenApp) -> None:
@@ -137,6 +146,32 @@ async def test_a_probe_is_never_charged(open_: OpenApp, stage: Stage) -> None:
     assert await used(app) == {("tenant:local", "calls"): 1}
 
 
+async def test_what_comes_late_or_is_found_by_a_probe_is_added_too(
+    open_: OpenApp, stage: Stage, clock: HandClock
+) -> None:
+    app = await open_(more="[budgets.tenant]\nwindow_s = 3600\noutput_bytes = 1000\nelapsed_s = 1000\n")
+
+    def slow(_: object) -> None:
+        clock.pass_(2)
+        raise ConnectionError("the reply was lost")
+
+    stage.then("probed", slow)
+    stage.then("probe", lambda _: Probe.happened({"ref": "a"}))
+    lost = await app.call("probed", {"ref": "a"})
+    assert await used(app) == {("tenant:local", "elapsed_s"): 2_000_000}
+    await app.runtime.reconcile(app.local, call_id=lost.call_id)
+    assert await used(app) == {("tenant:local", "elapsed_s"): 2_000_000, ("tenant:local", "output_bytes"): 11}
+
+
+async def test_windows_long_past_are_forgotten_and_running_ones_never(open_: OpenApp, clock: HandClock) -> None:
+    app = await open_(more=THREE + "[budgets.subject]\nwindow_s = 315360000\nwrites = 9\n")
+    await app.call("note", {"ref": "a"})
+    for days, kept in ((6, {"tenant:local", "subject:local/me"}), (2, {"subject:local/me"})):
+        clock.pass_(days * 86_400)
+        await app.runtime._sweeper.sweep()
+        assert {scope for scope, _ in await used(app)} == kept
+
+
 async def test_the_record_of_a_dispatch_says_what_it_took(open_: OpenApp) -> None:
     app = await open_(more=THREE)
     view = await app.call("note", {"ref": "a"})
@@ -158,6 +193,17 @@ async def test_a_direct_call_is_a_run_of_one(open_: OpenApp, stage: Stage) -> No
     assert details == {"scope": "run", "kind": "writes", "limit": 0, "used": 0}
     assert refused(await app.call("refund", {"ref": "a"}))["kind"] == "writes"
     assert [call[0] for call in stage.calls] == ["peek"]
+
+
+@pytest.mark.parametrize("kind", ["calls", "writes", "destructive", "cost", "output_bytes", "elapsed_s"])
+async def test_of_nothing_nothing_is_sent_and_nobody_is_asked(open_: OpenApp, stage: Stage, kind: str) -> None:
+    app = await open_(more=f"[budgets.run]\n{kind} = 0\n")
+    tool = "refund" if kind == "destructive" else "costly"
+    view = await app.call(tool, {"ref": "a"})
+    assert refused(view) == {"scope": "run", "kind": kind, "limit": 0, "used": 0}
+    assert view.error is not None
+    assert "have [budgets.run] raised" in view.error.message
+    assert (stage.calls, await app.runtime.approvals()) == ([], [])
 
 
 async def test_output_bytes_and_time_are_added_after_a_call_which_needs_something_left(
@@ -184,6 +230,16 @@ async def test_nobody_is_asked_about_what_no_budget_is_there_for(open_: OpenApp)
     assert refused(await app.call("refund", {"ref": "c"}))["kind"] == "destructive"
     await approve(app, second)  # it was proposed while there was budget, and waits for the next window
     assert (await until(app, second.call_id, "queued")).attempts == 0
+
+
+async def test_what_a_person_approves_counts_at_its_dispatch_and_not_before(open_: OpenApp) -> None:
+    app = await open_(more="[budgets.tenant]\nwindow_s = 3600\ndestructive = 9\n")
+    asked = [await app.call("refund", {"ref": ref}) for ref in "ab"]
+    assert await used(app) == {}
+    await approve(app, asked[0])
+    await until(app, asked[0].call_id, "settled")
+    await approve(app, asked[1], "reject")
+    assert await used(app) == {("tenant:local", "destructive"): 1}
 
 
 async def test_used_is_the_number_of_calls_that_were_sent_whatever_comes_of_them(open_: OpenApp, stage: Stage) -> None:

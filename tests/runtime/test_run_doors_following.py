@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from counterfoil import Probe
+from counterfoil.registry.question import Said
 from counterfoil.runtime.chain.viewing import RunViewer
 from counterfoil.server.app import App, open_app
 from tests.runtime.bench import HandClock
@@ -215,8 +216,7 @@ async def test_what_only_a_person_can_tell_stays_and_says_so(app: App, stage: St
     assert f"counterfoil reconcile {call_id}" in still["unresolved"][0]["how"]
     word: dict[str, Any] = {"resolution": "not_happened", "evidence": "looked", "then": "fail"}
     refused: Any = await app.runtime.reconcile(app.local, run_id=view["run_id"], person=CAROL, **word)
-    assert refused.error.code == "invalid_arguments"
-    assert "call_id" in refused.error.message
+    assert (refused.error.code, refused.error.details["call_id"]) == ("in_progress", call_id)
     stale: Any = await app.runtime.reconcile(app.local, run_id=view["run_id"], expected_version=1)
     assert stale.error.code == "version_conflict"
     await app.runtime.reconcile(
@@ -225,6 +225,26 @@ async def test_what_only_a_person_can_tell_stays_and_says_so(app: App, stage: St
     done = await until(app, view["run_id"], "succeeded")
     assert stage.count("note") == 2
     assert of(done, "a")["attempts"] == 1
+
+
+async def test_a_word_about_a_run_is_about_its_one_unresolved_call(app: App, stage: Stage) -> None:
+    word: dict[str, Any] = {"resolution": "happened", "evidence": "looked"}
+    carol = somebody(app, subject="carol", scopes=frozenset({"reconcile"}))
+    stage.then("note", lose, lose)
+    view = await ran(app, step("a"), step("b"))
+    several: Any = await app.runtime.reconcile(carol, run_id=view["run_id"], asks=True, **word)
+    assert several.error.code == "invalid_arguments"
+    both = {of(view, "a")["call_id"], of(view, "b")["call_id"]}
+    assert {one["call_id"] for one in several.error.details["unresolved"]} == both
+    await app.runtime.reconcile(app.local, call_id=of(view, "a")["call_id"], person=CAROL, **word)
+    one: Any = await app.runtime.reconcile(carol, run_id=view["run_id"], asks=True, **word)
+    said = Said(one.question.key, "accept", "approve", one.question.code)
+    await app.runtime.reconcile(carol, run_id=view["run_id"], asks=True, said=said, **word)
+    await until(app, view["run_id"], "succeeded")
+    none: Any = await app.runtime.reconcile(app.local, run_id=view["run_id"], person=CAROL, **word)
+    assert none.error.code == "invalid_arguments"
+    stranger: Any = await app.runtime.reconcile(somebody(app, subject="bob"), run_id=view["run_id"], **word)
+    assert stranger.error.code == "not_found"
 
 
 async def test_a_run_that_is_taken_up_has_what_is_unknown_followed_first(app: App, stage: Stage) -> None:

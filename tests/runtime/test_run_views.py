@@ -149,7 +149,8 @@ async def test_a_run_shows_its_limits_and_what_it_has_used(open_: OpenApp, stage
     app = await open_(more="[budgets.run]\ncalls = 9\nwrites = 3\n")
     view = await ran(app, step("a"), step("b", "peek"), budget={"writes": 2, "cost": 1.5})
     assert view["budget"] == {
-        "calls": 2, "writes": 1, "destructive": 0, "limits": {"calls": 9, "writes": 2, "cost": 1.5},
+        "calls": 2, "writes": 1, "destructive": 0, "cost": 0, "output_bytes": 22, "elapsed_s": 0,
+        "limits": {"calls": 9, "writes": 2, "cost": 1.5},
     }  # fmt: skip
     assert stage.count("note") == 1
 

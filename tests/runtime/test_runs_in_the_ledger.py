@@ -170,6 +170,21 @@ async def test_a_deadline_stands_still_while_only_people_are_awaited(bench: Benc
         bench.clock.pass_(100)
         await bench.record(lambda: claim_run("run_1", bench.me, bench.clock.now()))
         assert (await run_now(bench)).deadline_at == expected
+    assert (await run_now(bench)).stood_still == 100 * SECOND
+
+
+async def test_t1_asks_how_long_the_run_has_taken_without_its_waits_for_people(bench: Bench) -> None:
+    await made(bench)
+    at = bench.clock.now()
+    await bench.record(lambda: park("run_1", bench.me, Parked("awaiting_approval", pauses=True), at))
+    bench.clock.pass_(500)
+    await bench.record(lambda: claim_run("run_1", bench.me, bench.clock.now()))
+    for passed, expected in ((59, Dispatched), (1, RunSaysNo)):
+        bench.clock.pass_(passed)
+        attempt = bench.attempt(request_open=False, run_time=60 * SECOND)
+        done = await t1(bench, a_step(bench, f"after {passed}"), attempt)
+        assert isinstance(done, expected), done
+    assert done == RunSaysNo("budget")
 
 
 async def test_what_no_call_says_of_steps_is_recorded_once(bench: Bench) -> None:

@@ -68,6 +68,42 @@ class Person:
         return ElicitResult(action="accept", content={"decision": "approve", "code": code[1]})
 
 
+LOSES = '''
+from counterfoil import tool
+
+
+@tool(effect="write")
+async def pay(to: str) -> dict[str, str]:
+    """Pay somebody."""
+    raise ConnectionError("the reply was lost")
+'''
+TWO_PEOPLE = """
+[server]
+transport = "http"
+[ledger]
+url = "sqlite+aiosqlite:///ledger.db"
+[python]
+modules = ["forms_pay"]
+path = ["."]
+[policy_defaults]
+write = "allow"
+[auth]
+mode = "tokens"
+[[auth.tokens]]
+token = "env:ALICE_TOKEN"
+subject = "alice"
+tenant = "shop"
+client = "desk"
+scopes = ["*"]
+[[auth.tokens]]
+token = "env:CAROL_TOKEN"
+subject = "carol"
+tenant = "shop"
+client = "desk"
+scopes = ["reconcile"]
+"""
+
+
 @asynccontextmanager
 async def serving(folder: Path, last: str, **env: str) -> AsyncGenerator[str]:
     """A server on a free port of the loopback, and what it said up to the `last` of it."""
@@ -166,3 +202,32 @@ async def test_the_how_to_on_four_eyes_has_another_person_decide_and_never_the_r
         decided = await ask(carol, "confirm", approval_id=seen["approval_id"], decision="approve")
         assert (decided["decided"]["by"], decided["decided"]["strength"]) == ("carol", "token")
         assert (await ask(alice, "status", call_id=view["call_id"], wait_s=20))["outcome"] == "success"
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_another_person_says_what_became_of_a_call_in_a_form_and_never_the_requester(
+    tmp_path: Path, era: Era
+) -> None:
+    (tmp_path / "forms_pay.py").write_text(LOSES)
+    (tmp_path / "counterfoil.toml").write_text(TWO_PEOPLE)
+    tokens = {"ALICE_TOKEN": "alice-" * 5, "CAROL_TOKEN": "carol-" * 5}
+    person = Person(thinks=False)
+    async with (
+        serving(tmp_path, "serving MCP", **tokens) as said,
+        by_token(said, tokens["ALICE_TOKEN"]) as hers,
+        by_token(said, tokens["CAROL_TOKEN"]) as another,
+        Client(hers, mode=era, elicitation_callback=person) as alice,
+        Client(another, mode=era, elicitation_callback=person) as carol,
+    ):
+        digest = (await ask(alice, "tool_search", names=["pay"]))["matches"][0]["schema_digest"]
+        view = await ask(alice, "tool_call", name="pay", arguments={"to": "bob"}, schema_digest=digest)
+        assert view["state"] == "awaiting_reconciliation"
+        word = {"resolution": "happened", "evidence": "in the bank's list", "external_reference": "tx_7"}
+        own = await ask(alice, "reconcile", call_id=view["call_id"], **word)
+        assert own["error"]["code"] == "insufficient_scope"
+        (unknown,) = (await ask(carol, "status"))["unresolved"]
+        assert (await ask(carol, "reconcile", call_id=unknown["call_id"], **word))["state"] == "settled"
+        settled = await ask(alice, "status", call_id=view["call_id"])
+    assert (settled["outcome"], settled["evidence"]["external_reference"]) == ("success", "tx_7")
+    (recorded,) = [event["data"] for event in settled["events"] if event["data"].get("resolution")]
+    assert (recorded["by"], recorded["strength"], recorded["via"]) == ("carol", "token", "mcp")

@@ -262,7 +262,7 @@ async def test_reconcile_and_cancel_pass_on_what_was_said(
     await tools["reconcile"].handler(stated, asked)
     await tools["cancel"].handler({"run_id": "r", "reason": "why"}, asked)
     assert desk.asked == [
-        ("reconcile", (principal, {**stated, "run_id": None, "wait_s": 4.0})),
+        ("reconcile", (principal, {**stated, "run_id": None, "wait_s": 4.0, "said": None, "asks": False})),
         ("cancel", (principal, {"call_id": None, "run_id": "r", "reason": "why"})),
     ]
 

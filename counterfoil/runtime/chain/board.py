@@ -49,6 +49,8 @@ class Halt:
 CANCEL: Final = Halt(StepState.CANCELLED, "cancelled", "The run was cancelled before it was sent.")
 OVERDUE: Final = Halt(StepState.NOT_RUN, "deadline_exceeded", "The run's deadline passed before it was sent.")
 SPENT: Final = Halt(StepState.NOT_RUN, "budget", "The run's own budget was used up before it.")
+FINAL_HALTS: Final = frozenset({CANCEL, OVERDUE, SPENT})
+"""Of these the first that came decides how the run ends, but for a cancellation, which comes before the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,16 @@ from ...ledger.queries import EVENT_PAGE, EVENTS
 from ...ledger.redact import redact_text
 from ...ledger.run_reading import Glance, glance, pending_of
 from ...ledger.run_rows import RunRow
-from ...ledger.runs import NEWEST_RUNS, RECENT_RUNS, ask_cancel, ask_stop, take_up
+from ...ledger.runs import NEWEST_RUNS, RECENT_RUNS, ask_cancel, ask_stop, calls_of, take_up
+from ...ledger.states import UNRESOLVED
 from ...ledger.undoing import undo_again
 from ...registry.request import NOBODY_WAITS
 from ...registry.vocabulary import ErrorCode, JsonObject, JsonValue
 from ..answers import broken, closing, not_found, refusal_of, refusal_view
 from ..clock import micros, rfc3339
-from ..deciding import may_see
+from ..deciding import may_see, may_settle
 from ..plan.problems import PlanInvalidError
-from ..refusal import RefusedError, refuse, refuse_arguments
+from ..refusal import RefusedError, refuse
 from ..tasks import log_fault
 from ..views import WAIT_S, ErrorView, Next, PlainView, events_part, how_to_decide
 from .beginning import Beginner, Begun, refusal_of_plan, require_known
@@ -279,6 +280,27 @@ class RunDoors:
         if await self._parts.ledger.record(lambda: undo_again(run_id, by, at)) is not None:
             self._driver.wake(run_id)
 
+    async def unresolved_of(self, principal: Principal, run_id: str, *, is_person: bool) -> str:
+        """The one call of a run that nobody knows the end of, for whoever may say what became of it.
+
+        Raises:
+            RefusedError: there is none, or there are several, which are told; or no such run for this principal.
+        """
+        found = await self._parts.ledger.reads.look(lambda: calls_of(run_id))
+        found = [row for row in found if row.state in UNRESOLVED and (is_person or may_settle(row, principal))]
+        if not found:
+            await self._own(principal, run_id, or_person=is_person)
+        if len(found) == 1:
+            return found[0].call_id
+        told: list[JsonValue] = [{"call_id": row.call_id, "step": row.step, "tool": row.tool} for row in found]
+        raise refuse(
+            ErrorCode.INVALID_ARGUMENTS,
+            f"A word is about one call, and {len(found)} of this run are unresolved; name one by call_id." if found
+            else "No call of this run is unresolved, so no word is needed.",
+            Next("status", {"run_id": run_id}, "See how the run stands."),
+            unresolved=told,
+        )  # fmt: skip
+
     async def pending(self, principal: Principal, run_id: str) -> str:
         """The one undecided proposal of a run, for whoever may see it.
 
@@ -364,8 +386,3 @@ def _same_subject(row: RunRow | CallRow, other: Principal | RunRow) -> bool:
 def is_run(name: str | None) -> bool:
     """True for the id of a run; a direct call's chain has the call's own."""
     return name is not None and name.startswith(RUN_PREFIX)
-
-
-def no_resolution() -> RefusedError:
-    """A person's word is about one call."""
-    return refuse_arguments("/resolution", "a call_id with it: a word is about one call", "a run_id")

@@ -17,17 +17,20 @@ from ...ledger.run_calls import rows_of
 from ...ledger.run_rows import WHOLE, post
 from ...ledger.runs import Reopened, Woken, calls_of, claim_run, compensate, finish, note_steps, park, release_run
 from ...ledger.states import CallState
+from ...registry.budgets import Kind
 from ..clock import MICROSECOND
 from . import rest
 from .arrivals import Arrivals
-from .board import CANCEL, OVERDUE, Place
+from .board import CANCEL, FINAL_HALTS, Place
 from .flights import Flights
+from .timing import bound_of
 
 if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
     from ..plan.model import Step
     from .loading import TakenUp
     from .steps import Steps, Tools
+    from .timing import Bound
 
 NEAR: Final = 2 * MICROSECOND
 """A time that is waited for here; for a later one the run is parked."""
@@ -166,11 +169,13 @@ class Drive:
         return bool(self._flights.inbox or self._arrivals.look or board.back or board.starting or board.notes)
 
     def _is_late(self) -> bool:
-        """True once the run's deadline has passed and nobody has seen it yet."""
-        run, halt = self.board.run, self.board.halt
-        seen = halt in {CANCEL, OVERDUE}
-        late = run.deadline_at is not None and self._clock.now() >= run.deadline_at
+        """True once the run's time has passed and nobody has seen it yet."""
+        bound, seen = self._bound(), self.board.halt in FINAL_HALTS
+        late = bound is not None and self._clock.now() >= bound.at
         return late and not seen and not self.board.scheduler.over
+
+    def _bound(self) -> Bound | None:
+        return bound_of(self.board.run, self._steps.budget.get(Kind.ELAPSED_S))
 
     def _moves(self) -> bool:
         near = self._clock.now() + NEAR
@@ -222,7 +227,7 @@ class Drive:
         board.waiting = [place for place in waiting if place not in board.back]
 
     async def _heed(self, run: RunRow) -> None:
-        """What the run's row says now: its grant, and whether it is to stop, now or at its deadline."""
+        """What the run's row says now: its grant, and whether it is to stop, now or when its time is up."""
         board = self.board
         board.run = run
         granted = self._steps.principal = replace(self._steps.principal, scopes=frozenset(json.loads(run.scopes)))
@@ -231,11 +236,11 @@ class Drive:
             if board.halt != CANCEL:
                 await self._stop_sent(run)
                 self._arrivals.close(CANCEL, reads=True)
-        elif run.deadline_at is not None and board.halt != OVERDUE and self._in_time(run.deadline_at):
-            if self._clock.now() >= run.deadline_at:
-                self._arrivals.close(OVERDUE)
+        elif (bound := self._bound()) is not None and board.halt not in FINAL_HALTS and self._in_time(bound.at):
+            if self._clock.now() >= bound.at:
+                self._arrivals.close(bound.halt)
             else:
-                self._flights.at(None, run.deadline_at, self.nudge)
+                self._flights.at(None, bound.at, self.nudge)
 
     def _in_time(self, at: int) -> bool:
         """True unless every step had ended before that: it is too late to stop what has ended."""
@@ -270,7 +275,7 @@ class Drive:
             return self._unless_woken(
                 await self._ledger.record(lambda: finish(run_id, owner_id, end, at)), Over.FINISHED
             )
-        why = rest.parked(board, at)
+        why = rest.parked(board, at, self._bound())
         over = self._unless_woken(await self._ledger.record(lambda: park(run_id, owner_id, why, at)), Over.PARKED)
         if over is Over.PARKED and why.waits_for is not None:
             await self._wake_if_settled(why.waits_for)

@@ -133,7 +133,7 @@ def _halt(run: RunRow, rows: Collection[CallRow], notes: Collection[StepRow]) ->
         return CANCEL
     said = {note.message for note in notes} | {row.cancel_reason for row in rows}
     told = [(row.code, row.details) for row in rows] + [(note.code, note.details) for note in notes]
-    if any(is_over_its_budget(code, details) for code, details in told):
+    if SPENT.message in said or any(is_over_its_budget(code, details) for code, details in told):
         return SPENT
     return OVERDUE if OVERDUE.message in said else None
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ...ledger.run_rows import RunRow
     from ..refusal import Reason
     from .board import Board, Later
+    from .timing import Bound
 
 WATCH_US: Final = 30_000_000
 """How often a run looks again that is held up by more calls than the one that is to wake it, in microseconds."""
@@ -54,8 +55,8 @@ def is_left_to_undoing(board: Board) -> bool:
     return not waits and all(row.state in UNRESOLVED for row in board.parked.values())
 
 
-def parked(board: Board, now: int) -> Parked:
-    """Why nothing of a run moves that has not ended."""
+def parked(board: Board, now: int, bound: Bound | None) -> Parked:
+    """Why nothing of a run moves that has not ended; `bound` is when its time is up, unless only people are awaited."""
     run = board.run
     states = [state_of(row) for row in board.parked.values()]
     states += [StepState.AWAITING_RECONCILIATION] * bool(board.held)
@@ -65,8 +66,8 @@ def parked(board: Board, now: int) -> Parked:
     if len(others) > 1:
         dues.append(now + WATCH_US)
     pauses = not dues and not others and StepState.AWAITING_EXTERNAL not in states
-    if not pauses and run.deadline_at is not None and run.deadline_at > now:
-        dues.append(run.deadline_at)
+    if not pauses and bound is not None and bound.at > now:
+        dues.append(bound.at)
     soonest = _soonest(board.later.values())
     if status is None and reason is None and soonest is not None:
         reason = why_later(soonest.reason)

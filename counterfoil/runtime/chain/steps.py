@@ -79,7 +79,7 @@ class Tools:
 
 
 class Steps:
-    """The steps of one run. `principal` is replaced when its grant is renewed."""
+    """The steps of one run. `principal` is replaced when its grant is renewed; `budget` is what the run may use."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Steps:
         self._outputs = outputs
         self._parallel = asyncio.Semaphore(parallel)
         self._most_items = most_items
-        self._budget = budget
+        self.budget = budget
         self._hidden: dict[int, tuple[str, ...]] = {}
         self._gatherings: dict[int, Gathering] = {}
 
@@ -208,7 +208,7 @@ class Steps:
             attempts=None if retry is None else retry.attempts,
             backoff_s=None if retry is None else retry.backoff_s,
             least_s=None if retry is None else retry.least_s,
-            budget=self._budget,
+            budget=self.budget,
             conceal=self._hidden_in(step),
             gathering=None if place.item == WHOLE else self._gatherings.get(place.step),
         )

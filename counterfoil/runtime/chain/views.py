@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ...ledger.run_rows import WHOLE
 from ...ledger.states import UNRESOLVED, CallState
 from ...ledger.undoing import COMPENSATION, is_in_doubt
-from ...registry.budgets import Kind
+from ...registry.budgets import USABLE, Kind
 from ...registry.vocabulary import ErrorCode, RecoveryClass
 from ..clock import rfc3339
 from ..plan.spending import limits_of
@@ -19,6 +19,7 @@ from .compensations import compensation_of, compensations_of
 from .effects import UndoState, undo_state
 from .folding import has_effect
 from .states import RunStatus
+from .timing import deadline_of, elapsed_of
 
 if TYPE_CHECKING:
     from ...ledger.approval_rows import ApprovalRow
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 RecoveryOf: TypeAlias = "Callable[[CallRow], RecoveryClass | None]"
 """How an unknown outcome of this call would be settled; None where its tool is not here."""
-COUNTED: Final = (Kind.CALLS, Kind.WRITES, Kind.DESTRUCTIVE)
 STRICT: Final = "strict"
 _PARKED: Final = {
     "stopped": "Its client cancelled the request: no further step with an effect starts until it is taken up.",
@@ -129,7 +129,7 @@ def body_of(
         "unresolved": [*unresolved_of(found, told.recovery)],
         "compensation": compensation_of(plan, found),
         "compensations": [*compensations_of(plan, found)],
-        "budget": budget_of(plan, found, told.ceiling),
+        "budget": budget_of(plan, found, told),
         "version": run.version,
         "seq": run.seq,
         "started_at": rfc3339(run.started_at),
@@ -259,27 +259,12 @@ def _may_have_effect(row: CallRow) -> bool:
     return row.state == CallState.DISPATCHED or row.is_unresolved or is_in_doubt(row)
 
 
-def budget_of(plan: Plan, found: Snapshot, ceiling: Budget | None) -> JsonObject:
-    """`budget`: what the run has used, and `limits`, what it may use."""
-    limits = limits_of(plan.budget, plan.allow, ceiling)
-    sent = [row for row in found.calls if row.dispatched_at is not None]
-    counts = {
-        Kind.CALLS: len(sent),
-        Kind.WRITES: sum(not row.is_read for row in sent),
-        Kind.DESTRUCTIVE: sum(row.effect == Kind.DESTRUCTIVE.value for row in sent),
-    }
-    used: JsonObject = {kind.value: counts[kind] for kind in COUNTED}
-    used |= {kind: Kind(kind).shown(amount) for kind, amount in found.used.items()}
+def budget_of(plan: Plan, found: Snapshot, told: Told) -> JsonObject:
+    """`budget`: what the run has used of everything that is counted, and `limits`, what it may use."""
+    used = {**found.used, Kind.ELAPSED_S.value: elapsed_of(found.run, told.now)}
+    limits = limits_of(plan.budget, plan.allow, told.ceiling)
     stated: JsonObject = {kind.value: kind.shown(limit) for kind, limit in limits.items()}
-    return {**used, "limits": stated}
-
-
-def deadline_of(run: RunRow, now: int) -> int | None:
-    """When it must have ended. The deadline stands still while only people are awaited."""
-    if run.deadline_at is None:
-        return None
-    paused = run.paused_at is not None and run.finished_at is None
-    return run.deadline_at + (max(0, now - (run.paused_at or now)) if paused else 0)
+    return {**{kind.value: kind.shown(used[kind.value]) for kind in USABLE}, "limits": stated}
 
 
 def next_of_run(run: RunRow, pending: Sequence[ApprovalRow], *, is_unresolved: bool) -> Next | None:

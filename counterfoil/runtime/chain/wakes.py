@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,12 +18,15 @@ from ...ledger.run_calls import list_stranded
 from ...ledger.run_finding import list_due_runs, list_orphan_runs, list_wakes
 from ...ledger.run_rows import get_run
 from ...ledger.runs import Parked, claim_run, park
+from ...ledger.undoing import undo_calls, undo_notes
 from ...registry.principal import Principal
 from ...registry.vocabulary import RecoveryClass
 from ..clock import MICROSECOND
+from ..plan.model import Undo
 from ..plan.spending import limits_of
 from ..tasks import log_fault
 from .driver import Drive, Over
+from .effects import UNDECIDED, effects_to_undo
 from .loading import Stored, board_of, load_calls, load_plan, read_steps
 from .states import ENDED, RunStatus
 from .steps import Steps
@@ -281,12 +284,17 @@ class InProcess:
 
     async def _serves(self, run: RunRow, planned: Planned) -> bool:
         """True if every tool that the run still needs is here, by name; one that has changed fails its step."""
-        if all(self._has(step) for step in planned.plan.steps):
+        needed = {step.tool for step in planned.plan.steps}
+        if run.verdict is not None:
+            needed |= {step.compensate.tool for step in planned.plan.steps if isinstance(step.compensate, Undo)}
+        if not self._missing(needed):
             return True
         stored = await load_calls(self._parts, run, planned)
-        state = board_of(run, stored, frozenset(), self._tools.stepper.output, _no_step).board.scheduler.state
-        left = [step for step in planned.plan.steps if state(step.index) not in ENDED]
-        missing = frozenset(step.tool for step in left if not self._has(step))
+        if run.verdict is not None:
+            missing = self._missing(await self._left_to_undo(run, stored))
+        else:
+            state = board_of(run, stored, frozenset(), self._tools.stepper.output, _no_step).board.scheduler.state
+            missing = self._missing({step.tool for step in stored.plan.steps if state(step.index) not in ENDED})
         if missing:
             if len(self._foreign) >= KNOWN:
                 self._foreign.clear()
@@ -298,8 +306,20 @@ class InProcess:
         version, missing = self._foreign.get(run.run_id, (-1, frozenset[str]()))
         return version == run.version and any(self._parts.catalogue.get(name) is None for name in missing)
 
-    def _has(self, step: Step) -> bool:
-        return self._parts.catalogue.get(step.tool) is not None
+    async def _left_to_undo(self, run: RunRow, stored: Stored) -> set[str]:
+        """The tools of what is still to be known, and of the undos that are still to be made."""
+        undos = await self._parts.ledger.record(lambda: undo_calls(run.run_id))
+        notes = await self._parts.ledger.record(lambda: undo_notes(run.run_id))
+        needed = {row.tool for row in stored.calls if row.is_unresolved}
+        for effect in effects_to_undo(stored.plan, stored.calls, undos, notes):
+            if effect.state in UNDECIDED:
+                made = effect.step.compensate
+                own = made.tool if isinstance(made, Undo) else effect.step.tool
+                needed.add(own if effect.undo is None else effect.undo.tool)
+        return needed
+
+    def _missing(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(name for name in names if self._parts.catalogue.get(name) is None)
 
     async def _put_off(self, run_id: str, error: Exception) -> None:
         """Park a run that could not be driven, for longer each time; if not even that can be recorded, look later."""

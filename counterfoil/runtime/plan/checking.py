@@ -27,7 +27,7 @@ from .problems import Code, Problems
 from .reading import read_plan
 from .resolving import Tools
 from .shapes import ANYTHING, Shape, listed, or_null
-from .spending import check_budget, limits_of, shown_budget, used
+from .spending import check_budget, check_windows, limits_of, shown_budget, used
 from .stepwise import Stepwise
 from .stored import digest_of, to_stored
 from .undoing import Undoing
@@ -154,6 +154,7 @@ class _Check:
         success = [edges if step.needs is Needs.SUCCESS else () for step, edges in self._steps(links)]
         happening(facts, ordered(links.edges), success)
         check_budget(self.draft.spot, used(facts, certain=True), self.draft, self.rules.budgets.run)
+        check_windows(self.draft.steps, facts, self.rules.budgets.windowed)
         problems.raise_any()
         return self._predicted(links, [fact for fact in facts if fact is not None])
 

@@ -1,13 +1,13 @@
-"""What a plan takes from the budgets of its run, what it may take, and the refusal of one that certainly takes more."""
+"""What a plan takes from budgets, what it may take, and the refusal of one that certainly takes more."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...registry.budgets import Budget, Kind, amounts_of, millionths
+from ...registry.budgets import SETTLED_LATER, Budget, Kind, amounts_of, millionths
 from ...registry.vocabulary import JsonObject
-from .drafts import DraftPlan
+from .drafts import Draft, DraftPlan
 from .facts import Facts
 from .fields import Spot
 from .problems import Code
@@ -44,9 +44,10 @@ def check_budget(spot: Spot, totals: Mapping[Kind, int], plan: DraftPlan, ceilin
     """Refuse a plan that certainly takes more than it may; whose limit that is, is said."""
     own = limits_of(plan.budget, None, None)
     for kind, limit in limits_of(plan.budget, plan.allow, ceiling).items():
-        if totals.get(kind, 0) <= limit:
+        least = min(1, totals[Kind.CALLS]) if kind in SETTLED_LATER else totals.get(kind, 0)
+        if least <= limit:
             continue
-        takes = f"the plan takes at least {kind.shown(totals[kind])} ({kind})"
+        takes = f"the plan takes {'some' if kind in SETTLED_LATER else f'at least {kind.shown(least)}'} ({kind})"
         if own.get(kind) == limit:
             spot.add(f"budget.{kind}", Code.OVER_BUDGET, f"budget.{kind}: {takes}; it asks for {kind.shown(limit)}")
         elif ceiling is not None and ceiling.limits.get(kind) == limit:
@@ -55,6 +56,21 @@ def check_budget(spot: Spot, totals: Mapping[Kind, int], plan: DraftPlan, ceilin
         else:
             told = f"allow.max_cost: {takes}; its allow.max_cost is {kind.shown(limit)}"
             spot.add("allow.max_cost", Code.DENIED, told)
+
+
+def check_windows(steps: Sequence[Draft], facts: Sequence[Facts | None], budgets: Sequence[Budget]) -> None:
+    """Refuse a step that happens for certain and fits into no window of a wider budget: it would wait for ever."""
+    for step, fact in zip(steps, facts, strict=True):
+        if fact is None or fact.happens is not True or not fact.repeats.least:
+            continue
+        amounts = amounts_of(fact.contract)
+        for budget in budgets:
+            for kind, limit in budget.limits.items():
+                needs = 1 if kind in SETTLED_LATER else amounts.get(kind, 0)
+                if needs > limit:
+                    takes = f"some {kind}" if kind in SETTLED_LATER else f"{kind.shown(needs)} ({kind})"
+                    told = f"it takes {takes}; [budgets.{budget.scope}] has {kind.shown(limit)} in each window"
+                    step.spot.add("tool", Code.OVER_BUDGET, told)
 
 
 def shown_budget(facts: Sequence[Facts | None], limits: Mapping[Kind, int]) -> JsonObject:

@@ -117,12 +117,20 @@ def _plain(text: str) -> Text | None:
 
 
 def _used(budget: View) -> str:
-    """`calls 3 of 20, writes 1`: what was used, and how much may be."""
+    """`calls 3 of 20, writes 1`: what was used, and how much may be; nothing of what is neither used nor limited."""
     limits = part(budget, "limits")
     used = {name: value for name, value in budget.items() if name != "limits"}
     told = {**dict.fromkeys(limits, 0), **used}
     names = [*used, *(name for name in told if name not in used)]
-    return ", ".join(f"{name} {told[name]}" + (f" of {limits[name]}" if name in limits else "") for name in names)
+    return ", ".join(
+        f"{name} {_to_a_tenth(told[name])}" + (f" of {limits[name]}" if name in limits else "")
+        for name in names
+        if told[name] or name in limits or name == "calls"
+    )
+
+
+def _to_a_tenth(used: object) -> object:
+    return round(used, 1) if isinstance(used, float) else used
 
 
 def steps_table(steps: Sequence[View], most: int) -> RenderableType:

@@ -19,20 +19,20 @@ KINDS = ("calls", "writes", "destructive", "cost", "output_bytes", "elapsed_s")
 
 
 class RunBudgetTable(Table):
-    """What every run may use, a direct call as a run of one. Absent: unlimited. 0: none."""
+    """What every run may use, a direct call as a run of one; its plan may ask for less. Absent: unlimited. 0: none."""
 
     calls: Most | None = None
     """Calls, each counted once whatever its attempts."""
     writes: Most | None = None
     """Calls of tools with an effect, destructive ones included."""
     destructive: Most | None = None
-    """Calls of destructive tools."""
+    """Calls of destructive tools, counted when they are sent, not when they are proposed."""
     cost: Amount | None = None
     """The sum of the tools' `cost`."""
     output_bytes: Most | None = None
     """Bytes of output; added after each call, which needs something left."""
     elapsed_s: Amount | None = None
-    """Seconds that calls took; added after each call, which needs something left."""
+    """Seconds from a run's submission on, without the time in which only people are awaited; then it is over."""
 
 
 class BudgetTable(Table):
@@ -45,7 +45,7 @@ class BudgetTable(Table):
     writes: Most | None = None
     """Calls of tools with an effect, destructive ones included."""
     destructive: Most | None = None
-    """Calls of destructive tools."""
+    """Calls of destructive tools, counted when they are sent, not when they are proposed."""
     cost: Amount | None = None
     """The sum of the tools' `cost`."""
     output_bytes: Most | None = None

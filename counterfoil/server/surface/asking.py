@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from mcp.server import ServerRequestContext
@@ -56,7 +57,7 @@ class Asks(Protocol):
 
 
 A = TypeVar("A", bound=Asks)
-Late = Callable[[Principal, Said], Awaitable[object]]
+Late = Callable[[Said], Awaitable[object]]
 """Takes an answer that came after its request had its own."""
 
 
@@ -76,8 +77,8 @@ def boundary(
 class Forms:
     """Puts questions to people. `wait_s` is how long a request waits for an older client's dialog, in seconds."""
 
-    def __init__(self, late: Late, wait_s: float) -> None:
-        self._late = late
+    def __init__(self, decided: Callable[[Principal, Said], Awaitable[object]], wait_s: float) -> None:
+        self._decided = decided
         self._wait_s = wait_s
         self._open: dict[tuple[str, str, str, str], asyncio.Task[Said | None]] = {}
         self._following: set[asyncio.Task[None]] = set()
@@ -91,9 +92,17 @@ class Forms:
         return is_modern(ctx) or ctx.session.can_send_request
 
     async def answered(
-        self, ctx: Context, params: CallToolRequestParams, asked: Asked, work: Callable[[Asked], Awaitable[A]]
+        self,
+        ctx: Context,
+        params: CallToolRequestParams,
+        asked: Asked,
+        work: Callable[[Asked], Awaitable[A]],
+        late: Late | None = None,
     ) -> A | WireResult:
-        """The answer of this request, once whoever must be asked has said something; or the question, as a result."""
+        """The answer of this request, once whoever must be asked has said something; or the question, as a result.
+
+        What is said after this request had its answer is taken by `late`; unless given, as a decision.
+        """
         asked = replace(asked, can_ask=self.can_ask(ctx))
         wrong, said = _returned(params) if is_modern(ctx) else (0, None)
         answer = await work(replace(asked, said=said))
@@ -105,7 +114,7 @@ class Forms:
             question = replace(answer.question, message=message)
             if is_modern(ctx):
                 return _input_required(question, wrong)
-            said = await self._elicit(ctx, asked.principal, question)
+            said = await self._elicit(ctx, asked.principal, question, late or partial(self._decided, asked.principal))
             if said is None:
                 break
             answer = await work(replace(asked, said=said))
@@ -116,7 +125,7 @@ class Forms:
         for task in (*self._open.values(), *self._following):
             task.cancel()
 
-    async def _elicit(self, ctx: Context, principal: Principal, question: Question) -> Said | None:
+    async def _elicit(self, ctx: Context, principal: Principal, question: Question, late: Late) -> Said | None:
         """What the person at an older client says within the wait; what comes later is taken all the same."""
         client = (principal.tenant, principal.subject, principal.client)
         form = (*client, question.key)
@@ -130,15 +139,16 @@ class Forms:
             taken = task.done()
         finally:  # also where the request itself was given up: what the person says counts
             if not taken:
-                following = asyncio.create_task(self._follow(principal, task))
+                following = asyncio.create_task(_follow(task, late))
                 self._following.add(following)
                 following.add_done_callback(self._following.discard)
         return task.result() if taken else None
 
-    async def _follow(self, principal: Principal, task: asyncio.Task[Said | None]) -> None:
-        said = await task
-        if said is not None:
-            await self._late(principal, said)
+
+async def _follow(task: asyncio.Task[Said | None], late: Late) -> None:
+    said = await task
+    if said is not None:
+        await late(said)
 
 
 def is_modern(ctx: Context) -> bool:

@@ -119,8 +119,10 @@ class Desk(Protocol):
         then: str | None,
         expected_version: int | None,
         wait_s: float,
+        said: Said | None,
+        asks: bool,
     ) -> View:
-        """Establish what happened: by probe, or by a person's word."""
+        """Establish what happened: by probe, or by the word that the person at that client said when asked."""
         ...
 
 

@@ -55,7 +55,8 @@ _CONFIRM_DESCRIPTION = (
 )
 _RECONCILE_DESCRIPTION = (
     "Find out what happened to an ambiguous call (or all of a run) by asking the other side, instead of sending again. "
-    "A person's word about it (resolution, evidence) is said at the command line."
+    "resolution with evidence has the person at this client asked for their word, needs scope reconcile, and is never "
+    "about their own call."
 )
 
 
@@ -157,7 +158,10 @@ async def _reconcile(desk: Desk, arguments: JsonObject, asked: Asked) -> Answer:
     )
     if (stated["call_id"] is None) == (stated["run_id"] is None):
         return _one_id(stated, "exactly one of call_id and run_id")
-    return shown(await desk.reconcile(asked.principal, wait_s=asked.default_wait_s, **stated))
+    view = await desk.reconcile(
+        asked.principal, wait_s=asked.default_wait_s, said=asked.said, asks=asked.can_ask, **stated
+    )
+    return shown(view)
 
 
 def _stated(arguments: JsonObject, *names: str) -> dict[str, Any]:

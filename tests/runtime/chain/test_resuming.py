@@ -15,6 +15,7 @@ import pytest
 
 from counterfoil import Outcome, Probe
 from counterfoil.ledger import owners
+from counterfoil.ledger.budgeting import list_counters
 from counterfoil.ledger.runs import ask_cancel
 from counterfoil.server.app import App
 from tests.runtime.bench import HandClock
@@ -91,7 +92,7 @@ async def test_a_run_survives_the_death_of_its_process_at_every_commit(
         commits += 1
         stage.reset()
         first = await open_()
-        run_id = await Runs(first).start(*FIVE, drive=False)
+        run_id = await Runs(first).start(*FIVE, drive=False, budget={"writes": 4})  # just as many as it needs
         mortal = Mortal(first, commits, made=made)
         first.runtime.driver.wake(run_id)
         whole = not await dies(mortal, runs, run_id)
@@ -108,6 +109,8 @@ async def test_a_run_survives_the_death_of_its_process_at_every_commit(
             "find": "succeeded", "each": "succeeded", "no": "skipped", "put": "succeeded", "last": "succeeded",
         }  # fmt: skip
         each_once(stage)
+        rows = await app.ledger.record(lambda: list_counters(0))
+        assert [row.used for row in rows if row.scope == f"run:{run_id}"] == [4]
     assert commits < MOST_COMMITS
 
 

@@ -234,7 +234,8 @@ class TestBudgets:
     @pytest.mark.parametrize(
         ("budget", "field"),
         [({"calls": 1}, "budget.calls"), ({"writes": 0}, "budget.writes"), ({"destructive": 0}, "budget.destructive"),
-         ({"cost": 0.5}, "budget.cost")],
+         ({"cost": 0.5}, "budget.cost"), ({"output_bytes": 0}, "budget.output_bytes"),
+         ({"elapsed_s": 0}, "budget.elapsed_s")],
     )  # fmt: skip
     def test_a_plan_that_certainly_takes_more_than_it_asks_for_is_over_budget(
         self, budget: JsonObject, field: str
@@ -250,6 +251,22 @@ class TestBudgets:
             ("budget.cost", "over_budget"),
         ]
         assert all("[budgets.run]" in one.message for one in found)
+
+    @pytest.mark.parametrize(
+        ("limits", "refused"),
+        [({Kind.WRITES: 0}, True), ({Kind.OUTPUT_BYTES: 0}, True), ({Kind.WRITES: 1, Kind.CALLS: 1}, False)],
+    )
+    def test_a_step_that_fits_into_no_window_of_a_wider_budget_is_named(
+        self, limits: dict[Kind, int], refused: bool
+    ) -> None:
+        wider = rules(budgets=Budgets(windowed=(Budget(Scope.TENANT, limits, 3_600_000_000),)))
+        found = problems(plan(REFUND_STEP), wider) if refused else []
+        assert [(one.step, one.field, one.code) for one in found] == [("pay", "tool", "over_budget")] * refused
+        assert all("[budgets.tenant] has 0 in each window" in one.message for one in found)
+        assert told(plan({**REFUND_STEP, "when": "${input.maybe ?? false}"}), wider) == []
+        assert told(plan(REFUND_STEP, {**REFUND_STEP, "id": "b"}), wider) == [
+            (name, "tool", "over_budget") for name in ("pay", "b") if refused
+        ]
 
     def test_a_plan_may_ask_for_less_and_is_warned_if_it_asks_for_more(self) -> None:
         found = checked(plan(ORDER_STEP, budget={"calls": 9, "writes": 2}), rules(budgets=self.CEILING))
