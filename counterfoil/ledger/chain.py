@@ -73,7 +73,7 @@ SELECT_LAST = Sql(
     _Last,
 )
 ENDS_THERE = select(
-    case((and_(events.c.seq == bindparam("last_seq"), events.c.at <= bindparam("not_before")), events.c.hash))
+    case((and_(events.c.seq == bindparam("last_seq"), events.c.at <= bindparam("no_later")), events.c.hash))
 ).where(events.c.run_id == bindparam("chain")).order_by(desc(events.c.seq)).limit(1).scalar_subquery() == bindparam(
     "last_hash", type_=events.c.hash.type
 )

@@ -17,6 +17,7 @@ from .bookkeeping import RULE_OUT, Delivery, mark_delivered
 from .budgeting import spend_after
 from .events import EventType
 from .evidence import RULED_OUT, earlier_unknown
+from .external import Again, asked
 from .grants import Renewal
 from .rows import SELECT_ATTEMPT, SELECT_ATTEMPTS, CallRow, get_call, move, touch
 from .settling import Settlement, conclude, release
@@ -137,12 +138,18 @@ def claim(call_id: str, owner_id: str, at: int) -> Fact[CallRow | None]:
     return (yield from touch(row, EventType.CLAIMED, at, {"to": owner_id}, owner_id=owner_id))
 
 
-def note_probe(call_id: str, revision: int, answer: str, probe_call_id: str, at: int) -> Fact[CallRow | None]:
-    """What a probe answered, as an event of the call it asked about; None if that moved meanwhile."""
+def note_probe(
+    call_id: str, revision: int, answer: str, probe_call_id: str, at: int, *, again: Again | None = None
+) -> Fact[CallRow | None]:
+    """What a probe answered, as an event of the call it asked about; None if that moved meanwhile.
+
+    `again` says when an accepted call is asked about next.
+    """
     row = yield from get_call(call_id)
     if row is None or row.revision != revision:
         return None
-    return (yield from touch(row, EventType.PROBED, at, {"answer": answer, "probe": probe_call_id}))
+    data: JsonObject = {"answer": answer, "probe": probe_call_id}
+    return (yield from touch(row, EventType.PROBED, at, data, **asked(row, again)))
 
 
 def resolve(

@@ -256,7 +256,7 @@ def touch(row: CallRow, event: EventType, at: int, data: JsonObject, **changes: 
     head, entry = following(old, row.tenant, row.call_id, event, at, data)
     written = _written(row, head, at, changes)
     guards = {"of": row.call_id, "was": row.revision}
-    ends = {"chain": row.run_id, "last_seq": row.seq, "last_hash": row.head, "not_before": at}
+    ends = {"chain": row.run_id, "last_seq": row.seq, "last_hash": row.head, "no_later": at}
     if (yield _update_if_sound(*written), {**written, **guards, **ends}) != 1:
         at = max(at, (yield from _last_at(row, old)))
         head, entry = following(old, row.tenant, row.call_id, event, at, data)

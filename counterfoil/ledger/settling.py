@@ -27,7 +27,8 @@ from .approvals import let_go
 from .bookkeeping import Delivery, mark_delivered
 from .budgeting import give_back, spend_after
 from .events import EventType
-from .evidence import HAPPENED, answering, contradicts, earlier_unknown
+from .evidence import answering, contradicts, earlier_unknown
+from .external import accept
 from .rows import (
     KEEP_LATE,
     SELECT_ATTEMPT,
@@ -43,40 +44,13 @@ from .rows import (
 )
 from .run_rows import POST_TO_WAITING, standing
 from .sealing import Sealed, store
+from .settlement import Settlement as Settlement
 from .sql import Fact, Sql, add, change, fetch, one
 from .states import ENDED, UNRESOLVED, CallState, Move
 from .tables import attempts, leases
 from .undoing import mark_incomplete
 
 _RELEASE: Sql[Any] = Sql(delete(leases).where(leases.c.call_id == bindparam("of")))
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """What is known of an attempt at its end. `details` and `evidence` are redacted already; `output` is sealed.
-
-    `by` says how it is known: execution, late, probe, person or recovery.
-    """
-
-    outcome: str
-    sent: str
-    at: int
-    by: str = "execution"
-    code: str | None = None
-    message: str | None = None
-    retryable: bool = False
-    details: JsonObject | None = None
-    evidence: JsonObject | None = None
-    output: Sealed | None = None
-
-    @property
-    def happened(self) -> bool | None:
-        """Whether the effect took place, or None if this does not say."""
-        if self.outcome in HAPPENED:
-            return True
-        if self.outcome == "ambiguous" or (self.details or {}).get("effect") == "unknown":
-            return None
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +191,18 @@ def observe(
 
 
 def conclude(row: CallRow, settlement: Settlement, **changes: Any) -> Fact[CallRow]:  # noqa: ANN401 (columns)
-    """Make a settlement the state of its call: settled, or unresolved where it is ambiguous. That is its first change.
+    """Make a settlement the state of its call: settled, unresolved, or waited for. That is its first change.
+
+    It is unresolved where it is ambiguous, and waited for where the far side has accepted it and still works.
 
     Raises:
         StaleRowError: somebody changed the row after it was read; nothing was changed.
     """
     data = _t2(row, row.generation, settlement)
     changes |= _outcome(settlement)
+    if settlement.accepted is not None:
+        changes |= {"settled_at": None, "settled_by": None}
+        return (yield from accept(row, settlement.accepted, settlement.at, data, **changes))
     if settlement.outcome == "ambiguous":
         changes |= {"settled_at": None, "settled_by": None}
         done = yield from move(row, Move.LOSE, EventType.LOST, settlement.at, data, **changes)

@@ -34,6 +34,7 @@ class Call:
 
     `id` names the call, `action_id` the action (the same on every attempt, sent to the far side as its key),
     `attempt` counts from 1, `deadline` is in UTC. In a probe all of these describe the call that is asked about.
+    `callback_url` is where the far side may say that it is done, which has the probe asked; None without a public URL.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Call:
     progress_sink: ProgressSink
     guard_check: Guard
     loop: asyncio.AbstractEventLoop
+    callback_url: str | None = None
 
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell whoever waits how far this is; costs nothing if nobody listens."""

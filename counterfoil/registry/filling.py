@@ -3,6 +3,7 @@
     {order_id} {arguments.order_id} {arguments.address.city}    an argument, or a member of one
     {output} {output.refund_id}                                 in a compensation: what the first call brought
     {call.action_id} {call.id}                                  the action's key, the same on every attempt; the call
+    {call.callback}                                             where the far side may say that it is done
     {{ }}                                                       a literal brace
 
 A template that is one placeholder keeps its value's JSON type; in a longer text strings are as they are and other
@@ -26,7 +27,7 @@ from .vocabulary import JsonObject, JsonValue
 
 MEMBERS: Final = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*"
 """A name, and the members that follow it after dots."""
-CALL_MEMBERS: Final = ("action_id", "id")
+CALL_MEMBERS: Final = ("action_id", "id", "callback")
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _TOKEN = re.compile(r"\{\{|\}\}|\{(" + MEMBERS + r")\}|[{}]")
@@ -80,6 +81,7 @@ class Values:
     call_id: str
     action_id: str
     output: JsonValue | Absent = ABSENT
+    callback: str | None = None
 
     def at(self, hole: Hole) -> JsonValue | Absent:
         """The value that a placeholder names."""
@@ -89,7 +91,8 @@ class Values:
             case "output":
                 return self.output if self.output is ABSENT else member(self.output, hole.path)
             case "call":
-                return self.action_id if hole.path == ("action_id",) else self.call_id
+                known = {"action_id": self.action_id, "callback": self.callback or ABSENT}
+                return known.get(hole.path[0], self.call_id) if hole.path else self.call_id
 
 
 @dataclass(frozen=True, slots=True)

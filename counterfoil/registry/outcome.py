@@ -23,7 +23,7 @@ class Outcome(Generic[T]):
 
     `after_s` is the other side's wish (Retry-After), in seconds. `evidence` may hold `request_id`,
     `external_reference` and `external_version`. `code` and `details` are set where an adapter knows better
-    than the class alone says.
+    than the class alone says. `still_works` says of an `ambiguous` one that the other side has accepted it.
     """
 
     kind: OutcomeClass
@@ -34,6 +34,7 @@ class Outcome(Generic[T]):
     evidence: dict[str, Any] = field(default_factory=dict[str, Any])
     code: ErrorCode | None = None
     details: dict[str, Any] = field(default_factory=dict[str, Any])
+    still_works: bool = False
 
     @classmethod
     def success(cls, output: V | None = None, evidence: dict[str, Any] | None = None) -> Outcome[V]:
@@ -66,6 +67,23 @@ class Outcome(Generic[T]):
         return Outcome(OutcomeClass.AMBIGUOUS, message=message, sent=Sent.UNKNOWN)
 
     @classmethod
+    def accepted(
+        cls,
+        message: str = "",
+        evidence: dict[str, Any] | None = None,
+        external_reference: str | None = None,
+        after_s: float | None = None,
+    ) -> Outcome[Any]:
+        """The other side has it and still works; the tool's probe, which it must have, will tell how it ends.
+
+        `after_s` is how long it would rather not be asked, in seconds.
+        """
+        known = (evidence or {}) | ({} if external_reference is None else {"external_reference": external_reference})
+        return Outcome(
+            OutcomeClass.AMBIGUOUS, message=message, sent=Sent.YES, after_s=after_s, evidence=known, still_works=True
+        )
+
+    @classmethod
     def unavailable(cls, message: str) -> Outcome[Any]:
         """No byte was sent: the other side could not be reached at all."""
         return Outcome(OutcomeClass.RETRYABLE_FAILURE, message=message, sent=Sent.NO, code=ErrorCode.UNAVAILABLE)
@@ -82,11 +100,12 @@ class ProbeAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A probe's answer; `output` and `evidence` only with `happened`."""
+    """A probe's answer; `output` and `evidence` only with `happened`, and `after_s` (seconds) only with `pending`."""
 
     answer: ProbeAnswer
     output: Any = None
     evidence: dict[str, Any] = field(default_factory=dict[str, Any])
+    after_s: float | None = None
 
     @classmethod
     def happened(cls, output: Any = None, evidence: dict[str, Any] | None = None) -> Probe:  # noqa: ANN401 (a tool's own value)
@@ -99,9 +118,9 @@ class Probe:
         return cls(ProbeAnswer.ABSENT)
 
     @classmethod
-    def pending(cls) -> Probe:
-        """The other side has it and has not finished."""
-        return cls(ProbeAnswer.PENDING)
+    def pending(cls, after_s: float | None = None) -> Probe:
+        """The other side has it and has not finished; it would rather not be asked again for `after_s` seconds."""
+        return cls(ProbeAnswer.PENDING, after_s=after_s)
 
     @classmethod
     def unknown(cls) -> Probe:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ..registry.adapter import Adapter, Call, CallStoppedError
@@ -161,7 +161,19 @@ def as_reported(contract: Contract, reported: object) -> Outcome[Any]:
         return _unreadable(contract, error)
     if contract.is_read and outcome.kind is OutcomeClass.AMBIGUOUS:
         return gave_up(contract, outcome.message, "ambiguous")
+    if outcome.still_works and contract.recovery.probe is None:
+        return _never_known(contract, outcome)
     return outcome
+
+
+def _never_known(contract: Contract, outcome: Outcome[Any]) -> Outcome[Any]:
+    """What was accepted by a far side that nobody can ask how it ends."""
+    said = f" It said: {outcome.message}" if outcome.message else ""
+    message = (
+        f"{contract.name} reports that the far side accepted it and still works, but {contract.name} has no probe that "
+        f"could ask how it ends, so nobody knows; give it one.{said}"
+    )
+    return replace(outcome, message=message, sent=Sent.UNKNOWN, still_works=False)
 
 
 def _unreadable(contract: Contract, error: Exception) -> Outcome[Any]:

@@ -26,6 +26,7 @@ from ..registry.outcome import Outcome
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import OutcomeClass, Sent
 from .attempt import Crossing, LeaseLostError, Running, StoppedLateError
+from .callbacks import callback_url
 from .capacity import Slot
 from .case import Case
 from .clock import MICROSECOND, micros
@@ -224,6 +225,7 @@ class Carrier:
             progress_sink=case.tell_progress,
             guard_check=lambda: self._guard(case),
             loop=asyncio.get_running_loop(),
+            callback_url=callback_url(self._parts, case.asked_about or case.call_id),
         )
 
     async def _guard(self, case: Case) -> None:

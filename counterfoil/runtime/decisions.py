@@ -11,9 +11,11 @@ from ..ledger.errors import LedgerError
 from .answers import not_found, refusal_view
 from .approvals import Approvals
 from .asking import Asking
+from .callbacks import Callbacks
 from .following import MOVING, UNDER_WAY
 from .holding import Holds
 from .refusal import RefusedError
+from .signalling import Signals
 from .views import ApprovalView, CallView, PlainView
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ class Decisions:
         self._asking = Asking(parts, viewer, self._approvals)
         self._approvals.ask = self._asking.put_to
         self.holding = Holds(parts)
+        self.signals = Signals(parts)
+        self.callbacks = Callbacks(parts)
 
     async def confirm(  # noqa: PLR0913 (the fields of the base tool)
         self,

@@ -33,7 +33,7 @@ from .chain.doors import is_run
 from .clock import micros
 from .deciding import Decider, may_settle
 from .decisions import Around, Decisions
-from .following import UNDER_WAY
+from .following import SOON
 from .refusal import RefusedError, refuse, refuse_arguments
 from .sending import cannot_record
 from .views import CallView, Next, PlainView, events_part
@@ -311,7 +311,7 @@ class Desk(Decisions):
     async def _stilled(self, row: CallRow, wait_s: float) -> CallView:
         """The view of a call that was followed up; one that is sent again is waited for, a person's decision is not."""
         if row.in_run or (row.state == CallState.QUEUED and row.owner_id == self._desk.ledger.owner_id):
-            row = await self._follower.until_still(row.call_id, wait_s, moving=UNDER_WAY) or row
+            row = await self._follower.until_still(row.call_id, wait_s, moving=SOON) or row
         return await self._view(row)
 
     async def _view(self, row: CallRow) -> CallView:

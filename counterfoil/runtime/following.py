@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.25
 UNDER_WAY: Final = frozenset({CallState.QUEUED, CallState.DISPATCHED, CallState.AWAITING_EXTERNAL})
+SOON: Final = UNDER_WAY - {CallState.AWAITING_EXTERNAL}
+"""Of these, what ends within the time of an attempt."""
 MOVING: Final = UNDER_WAY | {CallState.AWAITING_APPROVAL}
 
 

@@ -16,14 +16,17 @@ from ..ledger.admission import owner_lives
 from ..ledger.dispatching import undisturbed
 from ..ledger.errors import KeyMissingError, NoSuchPayloadError
 from ..ledger.evidence import DOUBTED, is_known
+from ..ledger.external import Again, accept_after_probe, stop_waiting
 from ..ledger.hindering import hindrance
 from ..ledger.proposals import Hindered, repropose
 from ..ledger.queries import ATTEMPTS
 from ..ledger.recovering import get_attempt, note_probe, note_word, resend, resolve, rule_out
 from ..ledger.redact import hide_values, redact_text
 from ..ledger.rows import get_call
+from ..ledger.run_rows import get_run
 from ..ledger.settling import Settlement, take_late
-from ..ledger.states import UNRESOLVED
+from ..ledger.states import UNRESOLVED, CallState
+from ..ledger.undoing import COMPENSATION
 from ..registry.outcome import Outcome, ProbeAnswer
 from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
@@ -32,8 +35,9 @@ from ..visible import visible
 from .by_hand import require_fitting
 from .clock import rfc3339
 from .hindered import hindered
+from .polling import acceptance, next_poll
 from .proposing import principal_of
-from .recovery import Advice, Situation, Step, advise, settles_at
+from .recovery import Advice, Situation, Step, advise, last_effect_at, settles_at, stops_waiting
 from .refusal import refuse
 from .settlement import settlement_of
 
@@ -91,21 +95,30 @@ class Reconciler:
             entry = self._parts.catalogue.get(row.tool, row.version)
             if entry is None or row.state not in UNRESOLVED:
                 return row
+            if row.state == CallState.AWAITING_EXTERNAL and entry.contract.recovery.probe is None:
+                return row  # its contract had one when it was accepted
             attempt, first = await self._attempt(row), await self._attempt(row, 1)
             case = Situation(
                 contract=entry.contract,
                 now=at,
                 first_dispatched_at=first.dispatched_at if first else row.created_at,
-                hard_deadline_at=attempt.hard_deadline_at if attempt else None,
+                hard_deadline_at=last_effect_at(attempt.hard_deadline_at if attempt else None, row.external_until),
                 repeatable_here=repeatable_here,
                 undisturbed=await self._parts.ledger.record(lambda: undisturbed(row)),
-                compensating=compensating,
+                compensating=compensating or await self._is_undone(row),
             )
             advice = advise(case)
             if advice.step is Step.ASK:
                 row, case, said = await self._probe(row, entry.contract, case)
                 return await self._act(row, entry.contract, advise(case), said)
             return await self._act(row, entry.contract, advice, {})
+
+    async def _is_undone(self, row: CallRow) -> bool:
+        """True for an accepted step of a run whose effects are undone: whoever asks about it need not know of that."""
+        if row.state != CallState.AWAITING_EXTERNAL or not row.in_run or row.route == COMPENSATION:
+            return False
+        run = await self._parts.ledger.record(lambda: get_run(row.run_id))
+        return run is not None and run.verdict is not None
 
     async def _interrupted(self, row: CallRow) -> CallRow:
         settlement = Settlement(
@@ -169,6 +182,8 @@ class Reconciler:
             if row.approval_id is not None and (found := await parts.ledger.record(lambda: hindrance(row, at))):
                 raise hindered(found, row)  # before anything of the word is recorded: it can be said again then
             noted = await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
+            if noted is not None and noted.state == CallState.AWAITING_EXTERNAL:
+                noted = await self._stop_waiting(noted, "A person says that it did not happen.")
             noted = await self._rule_out(noted) if noted is not None else None
             why = "a person says that it did not happen"
             return await self._send_again(noted, contract, why, fresh=True) if noted is not None else None
@@ -218,10 +233,13 @@ class Reconciler:
         )
         view = await self._ask(request, row)
         said = await self._said(view)
-        answer = ProbeAnswer(str(said.get("answer", "unknown")))
+        answer = _answer_in(said)
         at, probe_id = self._parts.clock.now(), view.call_id or ""
+        again = Again(
+            next_poll(contract, row.external_until or at, at, _wish(said), self._parts.chance()), row.not_before
+        )
         noted = await self._parts.ledger.record(
-            lambda: note_probe(row.call_id, row.revision, answer.value, probe_id, at)
+            lambda: note_probe(row.call_id, row.revision, answer.value, probe_id, at, again=again)
         )
         if noted is None:
             raise refuse(ErrorCode.VERSION_CONFLICT, "The call moved while it was asked about.", call_id=row.call_id)
@@ -250,8 +268,7 @@ class Reconciler:
     async def _act(self, row: CallRow, contract: Contract, advice: Advice, said: JsonObject) -> CallRow:
         parts, at = self._parts, self._parts.clock.now()
         if advice.step is Step.SETTLE_HAPPENED:
-            evidence = said.get("evidence")
-            outcome: Outcome[Any] = Outcome.success(said.get("output"), evidence if isinstance(evidence, dict) else {})
+            outcome: Outcome[Any] = Outcome.success(said.get("output"), _evidence(row, said))
             secrets = await self._secrets(row, contract)
             settlement = self._settlement(row, contract, outcome, secrets, at, "probe")
             done = await parts.ledger.record(lambda: resolve(row.call_id, row.revision, settlement))
@@ -259,10 +276,26 @@ class Reconciler:
         if advice.step is Step.SETTLE_ABSENT:
             absent = did_not_happen("probe", "The far side does not have it, and it can no longer appear.", at)
             return await parts.ledger.record(lambda: resolve(row.call_id, row.revision, absent)) or row
-        if advice.step is Step.RESEND and row.cancel_requested_at is None:
+        if _answer_in(said) is ProbeAnswer.PENDING and row.state == CallState.AWAITING_RECONCILIATION:
+            how = acceptance(contract, at, _wish(said))
+            return await parts.ledger.record(lambda: accept_after_probe(row.call_id, row.revision, how, at)) or row
+        if row.state == CallState.AWAITING_EXTERNAL:
+            row = await self._wait_on(row, said)
+        if advice.step is Step.RESEND and row.cancel_requested_at is None and row.state != CallState.AWAITING_EXTERNAL:
             ruled_out = await self._rule_out(row) if advice.ruled_out else row
             return (await self._send_again(ruled_out, contract, advice.why) if ruled_out else None) or row
         return row
+
+    async def _wait_on(self, row: CallRow, said: JsonObject) -> CallRow:
+        """An accepted call that was asked about: it is waited for on, or no longer."""
+        why = stops_waiting(_answer_in(said), row.external_until, self._parts.clock.now())
+        if why is None:
+            return row
+        return await self._stop_waiting(row, why) or row
+
+    async def _stop_waiting(self, row: CallRow, why: str) -> CallRow | None:
+        owner_id, at = self._parts.ledger.owner_id, self._parts.clock.now()
+        return await self._parts.ledger.record(lambda: stop_waiting(row.call_id, row.revision, owner_id, why, at))
 
     async def _rule_out(self, row: CallRow) -> CallRow | None:
         at = self._parts.clock.now()
@@ -347,3 +380,20 @@ def _kept(word: Word, secrets: tuple[str, ...]) -> JsonObject:
         "then": word.then if word.resolution == "not_happened" else None,
         "external_reference": hide_values(word.external_reference, secrets),
     }
+
+
+def _answer_in(said: JsonObject) -> ProbeAnswer:
+    return ProbeAnswer(str(said.get("answer", "unknown")))
+
+
+def _wish(said: JsonObject) -> float | None:
+    """How long the far side would rather not be asked again, in seconds."""
+    wish = said.get("after_s")
+    return wish if isinstance(wish, int | float) and not isinstance(wish, bool) else None
+
+
+def _evidence(row: CallRow, said: JsonObject) -> JsonObject:
+    """What the probe found to prove it, beside what was known when the far side accepted it."""
+    known: JsonObject = json.loads(row.evidence) if row.evidence else {}
+    found = said.get("evidence")
+    return known | (found if isinstance(found, dict) else {})

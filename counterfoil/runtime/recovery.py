@@ -90,6 +90,25 @@ def _after_absent(case: Situation) -> Advice:
     return Advice(Step.PARK, "the probe does not find it now, but the first attempt may still act")
 
 
+def stops_waiting(answer: ProbeAnswer | None, until: int | None, now: int) -> str | None:
+    """Why an accepted call is waited for no longer, in a sentence; None while it is.
+
+    That the far side cannot tell now ends the wait only once its time, `until` in microseconds, is over.
+    """
+    if answer is ProbeAnswer.ABSENT:
+        return "The far side had accepted it, and its probe does not find it now. Nobody knows whether it happened."
+    if until is not None and now >= until:
+        return "The far side had accepted it and has not finished in the time given. Nobody knows whether it happened."
+    return None
+
+
+def last_effect_at(hard_deadline_at: int | None, accepted_until: int | None) -> int | None:
+    """When an attempt can act no more: what was accepted may act for as long as it is waited for. None if never."""
+    if hard_deadline_at is None or accepted_until is None:
+        return hard_deadline_at
+    return max(hard_deadline_at, accepted_until)
+
+
 def settled_for_good(contract: Contract, hard_deadline_at: int | None, now: int) -> bool:
     """True once an absent effect can no longer appear: hard deadline and `settle_s` are past."""
     until = settles_at(contract, hard_deadline_at)

@@ -42,8 +42,9 @@ def normal(reported: object) -> Outcome[Any]:
     said = reported
     if _is_normal(said):
         return said
+    kind = _word(OutcomeClass, "kind", said.kind)
     return Outcome(
-        kind=_word(OutcomeClass, "kind", said.kind),
+        kind=kind,
         output=_answer(said.output) if isinstance(said.output, Probe) else said.output,
         message=text_of(said.message),
         sent=_word(Sent, "sent", said.sent),
@@ -51,12 +52,15 @@ def normal(reported: object) -> Outcome[Any]:
         evidence=_object("evidence", said.evidence),
         code=None if said.code is None else _word(ErrorCode, "code", said.code),
         details=_object("details", said.details),
+        still_works=said.still_works is True and kind is OutcomeClass.AMBIGUOUS,
     )
 
 
 def _is_normal(said: Outcome[Any]) -> bool:
     """True for what nearly every tool reports: a member of our own words and an output, and nothing else."""
     ours = type(said) is Outcome and type(said.kind) is OutcomeClass and type(said.sent) is Sent
+    if said.still_works is not False:
+        return False
     nothing_else = type(said.evidence) is dict and type(said.details) is dict and not (said.evidence or said.details)
     plain = said.after_s is None and said.code is None and type(said.message) is str
     return ours and nothing_else and plain and not isinstance(said.output, Probe)
@@ -103,8 +107,10 @@ def _object(part: str, value: object) -> JsonObject:
 
 
 def _answer(probe: Probe) -> JsonObject:
-    return {
+    wish_s = _seconds(probe.after_s)
+    said: JsonObject = {
         "answer": _word(ProbeAnswer, "answer", probe.answer).value,
         "output": probe.output,
         "evidence": _object("evidence", probe.evidence),
     }
+    return said if wish_s is None else said | {"after_s": wish_s}

@@ -38,4 +38,5 @@ class Settings:
     refusals_per_minute: int = 60
     queue_wait_s: float = 3_600
     carries_on: bool = True
+    public_url: str = ""
     pools: Mapping[str, Pool] = field(default_factory=dict[str, Pool])

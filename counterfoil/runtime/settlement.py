@@ -18,6 +18,7 @@ from ..ledger.settling import Settlement
 from ..registry.contract import Contract
 from ..registry.outcome import Outcome
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, OutcomeClass, Sent
+from .polling import acceptance
 
 EVIDENCE: Final = ("request_id", "external_reference", "external_version")
 _RETRYABLE: Final = frozenset({OutcomeClass.RETRYABLE_FAILURE})
@@ -86,6 +87,7 @@ def settlement_of(
         code = ErrorCode.OUTPUT_INVALID
     kept = raw if raw is None or len(raw) <= limit else raw[:limit]
     sealed = keeper.seal("raw" if problem else "output", kept) if kept is not None else None
+    accepted = acceptance(contract, at, outcome.after_s) if outcome.still_works else None
     settlement = Settlement(
         outcome=outcome.kind.value if problem is None else OutcomeClass.SUCCESS.value,
         sent=_sent(outcome),
@@ -97,12 +99,13 @@ def settlement_of(
         details=_projected(keeper, _details(contract, outcome, keeper, code, sealed)),
         evidence=_projected(keeper, _evidence(contract, outcome, keeper)),
         output=sealed,
+        accepted=accepted,
     )
     return Result(settlement, None if problem else outcome.output, None if problem else kept)
 
 
 def _code(outcome: Outcome[Any]) -> ErrorCode | None:
-    if outcome.kind in _HAPPENED:
+    if outcome.kind in _HAPPENED or outcome.still_works:
         return None
     if outcome.kind is OutcomeClass.AMBIGUOUS:
         return ErrorCode.AMBIGUOUS
@@ -118,7 +121,7 @@ def _code(outcome: Outcome[Any]) -> ErrorCode | None:
 
 
 def _sent(outcome: Outcome[Any]) -> str:
-    if outcome.kind in _HAPPENED:
+    if outcome.kind in _HAPPENED or outcome.still_works:
         return Sent.YES.value
     return Sent.UNKNOWN.value if outcome.kind is OutcomeClass.AMBIGUOUS else outcome.sent.value
 

@@ -22,6 +22,7 @@ from ..ledger.settling import take_late
 from ..ledger.sql import Fact
 from ..registry.vocabulary import RecoveryClass
 from .clock import MICROSECOND
+from .far_sides import FarSides
 
 if TYPE_CHECKING:
     from ..ledger.rows import CallRow
@@ -50,6 +51,7 @@ class Sweeper:
         self._parts = parts
         self._doors = doors
         self._suspects: set[str] = set()
+        self._far_sides = FarSides(parts, doors.recover)
 
     async def take_over(self) -> None:
         """Declare who is gone, and take their calls: after this, what they left is known as unknown."""
@@ -88,6 +90,7 @@ class Sweeper:
         at = self._parts.clock.now()
         for approval_id in await self._find(lambda: list_due(at)):
             await self._each(approval_id, lambda found: self._parts.ledger.record(lambda: expire(found, at)))
+        await self._far_sides.ask(at)
         for call_id in await self._find(lambda: list_calls(LATE)):
             await self._each(call_id, lambda found: self._parts.ledger.record(lambda: take_late(found, at)))
         await self.claim_queued()

@@ -275,7 +275,9 @@ def next_of(row: CallRow, approval: ApprovalRow | None) -> Next | None:
             row.call_id,
             "It was approved, and is sent once a server that has this tool takes it up. Do not ask for it anew.",
         )
-    if row.state in {CallState.QUEUED, CallState.DISPATCHED, CallState.AWAITING_EXTERNAL}:
+    if row.state == CallState.AWAITING_EXTERNAL:
+        return follow(row.call_id, how_far(row))
+    if row.state in {CallState.QUEUED, CallState.DISPATCHED}:
         return follow(row.call_id, "It is under way; look again. Do not ask for it a second time.")
     if row.state == CallState.AWAITING_RECONCILIATION:
         return Next(
@@ -287,6 +289,15 @@ def next_of(row: CallRow, approval: ApprovalRow | None) -> Next | None:
             "Do not repeat it in other words.",
         )
     return None
+
+
+def how_far(row: CallRow) -> str:
+    """What is known of an accepted call, and what can be done about it, in a few sentences."""
+    asked = f"It is asked again at {rfc3339(row.not_before)}, or at once by `reconcile`"
+    until = f"waited for until {rfc3339(row.external_until)}; after that nobody knows what became of it."
+    stopping = " You asked to stop it, but what the far side has accepted may still happen."
+    tail = stopping if row.cancel_requested_at is not None else ""
+    return f"The far side has accepted it and still works. {asked}; {until} Do not ask for it a second time.{tail}"
 
 
 def error_of(row: CallRow) -> ErrorView | None:

@@ -329,6 +329,7 @@ def settings_of(config: Configuration, *, serves: bool) -> Settings:
         for_each=config.limits.for_each,
         max_parallel=config.limits.max_parallel,
         carries_on=serves,
+        public_url=config.server.public_url,
         pools=pools,
     )
 

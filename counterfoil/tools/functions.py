@@ -155,7 +155,7 @@ class FunctionAdapter:
             raise HandlerResultError(f"probe {self._handler.name} returned {type(result).__name__}; return "
                                      "Probe.happened(output), .absent(), .pending() or .unknown()")  # fmt: skip
         output = encode(result.output, self._handler.return_type).value
-        return Probe(result.answer, output, _object(result.evidence))
+        return Probe(result.answer, output, _object(result.evidence), result.after_s)
 
 
 def _shown(error: BaseException) -> str:

@@ -68,6 +68,27 @@ async def keyed_probed_happened(note: str, call: Call) -> Probe:
     return await asked(call)
 
 
+@tool(effect="destructive")
+async def accepting(note: str, call: Call) -> Outcome[dict[str, str]]:
+    """The far side accepts it at once and has the effect later, when the test makes it."""
+    del note
+    world = here()
+    await call.guard()
+    await world.passes("effect")
+    world.log("accepted", action_id=call.action_id)
+    await world.passes("answer")
+    return Outcome.accepted()
+
+
+@accepting.probe(timeout_s=5)
+async def accepting_happened(note: str, call: Call) -> Probe:
+    """Ask the far side, which knows what it has accepted."""
+    del note
+    found = await asked(call)
+    known = any(line["action_id"] == call.action_id for line in here().logged("accepted"))
+    return Probe.pending() if found.answer == "absent" and known else found
+
+
 @tool(effect="write", idempotency="natural")
 async def natural(note: str, call: Call) -> dict[str, str]:
     """Repeating it is harmless as long as nothing else touched it; here each sending is counted all the same."""

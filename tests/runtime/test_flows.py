@@ -102,7 +102,7 @@ async def test_a_natural_call_is_not_repeated_over_a_later_one(app: App, stage: 
     [
         (Probe.happened({"ref": "found"}), "settled"),
         (Probe.absent(), "awaiting_reconciliation"),
-        (Probe.pending(), "awaiting_reconciliation"),
+        (Probe.pending(), "awaiting_external"),
         (Probe.unknown(), "awaiting_reconciliation"),
     ],
     ids=["happened", "absent", "pending", "unknown"],

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE: Final = 5 * MICROSECOND
 LONGEST_PAUSE: Final = 60 * MICROSECOND
+_OTHERS: Final = frozenset({CallState.AWAITING_APPROVAL, CallState.AWAITING_EXTERNAL})
+"""What waits for a person, or is asked about by whoever sweeps: no driver follows it up."""
 
 
 class Arrivals:
@@ -230,7 +232,7 @@ class Arrivals:
     async def _is_stranded(self, row: CallRow) -> bool:
         """True for what a process that is gone has sent, or parked where following it up once more may help."""
         owner_id = row.owner_id
-        if row.state == CallState.AWAITING_APPROVAL or owner_id is None or owner_id == self._owner_id:
+        if row.state in _OTHERS or owner_id is None or owner_id == self._owner_id:
             return False
         if row.state != CallState.DISPATCHED and self._steps.is_for_a_person(row):
             return False

@@ -13,7 +13,7 @@ from ...ledger.recovering import adopt, get_attempt, take_over
 from ...ledger.run_calls import living
 from ...ledger.states import UNRESOLVED, CallState
 from ..clock import MICROSECOND
-from ..recovery import settles_at
+from ..recovery import last_effect_at, settles_at
 from ..refusal import RefusedError
 from ..stepping import Ended
 from .board import Place
@@ -104,7 +104,9 @@ class Doubts:
         if entry is None or entry.contract.recovery.probe is None:
             return None
         attempt = await self._ledger.record(lambda: get_attempt(row.call_id, row.generation))
-        return None if attempt is None else settles_at(entry.contract, attempt.hard_deadline_at)
+        if attempt is None:
+            return None
+        return settles_at(entry.contract, last_effect_at(attempt.hard_deadline_at, row.external_until))
 
     async def _send(self, row: CallRow) -> Result:
         step, place = self._index[row.step or ""], place_of(row)

@@ -65,8 +65,8 @@ def parked(board: Board, now: int, bound: Bound | None) -> Parked:
     others = sorted({row.call_id for row in board.held.values() if row.run_id != run.run_id})
     if len(others) > 1:
         dues.append(now + WATCH_US)
-    pauses = not dues and not others
-    if not pauses and bound is not None:
+    pauses = not dues and not others and StepState.AWAITING_EXTERNAL not in states
+    if not pauses and bound is not None and bound.at > now:
         dues.append(bound.at)
     soonest = _soonest(board.later.values())
     if status is None and reason is None and soonest is not None:

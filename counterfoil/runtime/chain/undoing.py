@@ -155,12 +155,15 @@ class UndoDrive:
         if stopped and known.run.cancel_requested_at is None and not known.ended_before:
             return await self._rest(Parked(RunStatus.AWAITING_RECONCILIATION.value, STRICT, pauses=True))
         todo = next((effect for effect in effects if effect.state in UNDECIDED), None)
-        if todo is None:
+        waits = any(effect.state is UndoState.AWAITING_EXTERNAL for effect in effects)
+        if todo is None and not waits:
             complete = is_complete(effects, unresolved=unresolved)
             done = "complete" if effects else "none"  # what was doubted turned out not to have happened
             return await self._finish(done if complete else "incomplete")
-        if known.run.cancel_requested_at is not None:
+        if todo is not None and known.run.cancel_requested_at is not None:
             return await self._withdraw(todo)
+        if todo is None or waits:  # what was completed before is undone after that
+            return await self._rest(Parked(RunStatus.AWAITING_EXTERNAL.value))
         return await self._undo(todo, known)
 
     async def _settle(self, unknown: Sequence[CallRow]) -> Over | None:
@@ -174,7 +177,8 @@ class UndoDrive:
         status = waits_for(state_of(row) for row in unknown) or RunStatus.QUEUED
         reason = self._held_back() if status is RunStatus.QUEUED else None
         due = await self._doubts.due(unknown, may_send=may_send)
-        return await self._rest(Parked(status.value, reason, due_at=due, pauses=due is None))
+        people = due is None and status is not RunStatus.AWAITING_EXTERNAL
+        return await self._rest(Parked(status.value, reason, due_at=due, pauses=people))
 
     def _held_back(self) -> str | None:
         """Why nothing may be sent for this run now: its subject's word, its authority, or that nobody knows it."""

@@ -15,7 +15,7 @@ from ...registry.vocabulary import ErrorCode, RecoveryClass
 from ..by_hand import how_by_hand
 from ..clock import rfc3339
 from ..plan.spending import limits_of
-from ..views import WAIT_S, ErrorView, Next, how_to_decide
+from ..views import WAIT_S, ErrorView, Next, how_far, how_to_decide
 from .compensations import compensation_of, compensations_of
 from .effects import UndoState, undo_state
 from .folding import has_effect
@@ -225,7 +225,7 @@ def how_to_settle(row: CallRow, recovery: RecoveryClass | None) -> str:
     """What settles an unknown outcome, in a sentence."""
     by_hand = f"`counterfoil reconcile {row.call_id} --resolution ... --evidence ...`"
     if row.state == CallState.AWAITING_EXTERNAL:
-        return "The far side has accepted it and still works; reconcile asks how far it is."
+        return how_far(row)
     match recovery:
         case RecoveryClass.PROBE:
             return f"reconcile asks the far side; where that cannot tell, a person says it with {by_hand}."

@@ -24,6 +24,7 @@ from . import (
     ledger_commands,
     playing,
     policy,
+    signalling,
     tools,
 )
 from .calls import Resolution, Then
@@ -310,6 +311,16 @@ def release(
 ) -> int:
     """Let what was held be sent again."""
     return holds.release(context.obj, kind, name)
+
+
+@app.command("signal", epilog=example("counterfoil signal run_... ship"))
+def signal(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run, or alone a direct call, such as call_...")],
+    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="Its step, such as ship or ship[3].")] = None,
+) -> int:
+    """Have the far side asked that accepted a step and may be done; its answer decides."""
+    return signalling.signal(context.obj, run_id, step)
 
 
 @policy_app.command(

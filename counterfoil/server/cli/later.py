@@ -9,7 +9,7 @@ from .exits import CommandError, Exit
 
 LATER: Final = frozenset(
     {
-        *("signal", "import", "worker", "console", "bench"),
+        *("import", "worker", "console", "bench"),
         "tools pin",
     }
 )

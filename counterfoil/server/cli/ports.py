@@ -55,12 +55,25 @@ class Holding(Protocol):
         ...
 
 
+class Signals(Protocol):
+    """Waking what a far side has accepted."""
+
+    async def signal(self, name: str, step: str | None) -> View:
+        """Have its far side asked now."""
+        ...
+
+
 class Runtime(Protocol):
     """The doors of the runtime that commands use."""
 
     @property
     def holding(self) -> Holding:
         """The doors for holds."""
+        ...
+
+    @property
+    def signals(self) -> Signals:
+        """The doors for wakes."""
         ...
 
     async def call(self, request: CallRequest) -> View:

@@ -41,14 +41,16 @@ def _decision(view: View) -> str:
 
 
 def _unknown(view: View) -> str:
-    if names := _steps_of(view, "unresolved"):
+    accepted = _in_state(view, "awaiting_external")  # of those the far side knows
+    if names := [name for name in _steps_of(view, "unresolved") if name not in accepted]:
         return f"Nobody knows what became of: {_named(names)}."
     other = "Another run's call is unresolved." if "unresolved" in view else "Nobody knows what became of a call."
     return str(view.get("reason") or other)
 
 
 def _far_side(view: View) -> str:
-    return f"A far side has accepted and still works: {_named(_in_state(view, 'awaiting_external'))}."
+    names = _named(_in_state(view, "awaiting_external"))
+    return f"A far side has accepted and still works: {names}. It is asked again by itself."
 
 
 def _cancelled(view: View) -> str:

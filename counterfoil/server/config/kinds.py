@@ -20,6 +20,7 @@ _GLOB = re.compile(r"[A-Za-z0-9_*?\[\]!.:-]{1,128}")
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,5})?(s|m|h)")
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
+_PUBLIC = re.compile(r"https?://[A-Za-z0-9.\[\]:-]{1,255}(?:/[A-Za-z0-9._~-]+)*")
 _APPROVER = re.compile(r"(?:os:)?\S+")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 SQLITE = "sqlite+aiosqlite:///"
@@ -66,6 +67,12 @@ def as_many(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _check_public_url(url: str) -> str:
+    if url and not _PUBLIC.fullmatch(url):
+        raise ValueError("expected an address such as https://tools.example, without a slash at its end")
+    return url
+
+
 def asks_somebody(assurance: Assurance) -> Assurance:
     """Refuse `none`: a rule that asks for an approval says whose."""
     if assurance is Assurance.NONE:
@@ -87,6 +94,7 @@ Glob = Annotated[str, _fullmatch(_GLOB, "a name or a glob with *, ? or [...]")]
 ModuleName = Annotated[str, _fullmatch(_MODULE, "the dotted name of a Python module")]
 Approver = Annotated[str, _fullmatch(_APPROVER, "a subject, or os:NAME for an account of this machine")]
 RateText = Annotated[str, AfterValidator(_check_rate)]
+PublicUrl = Annotated[str, AfterValidator(_check_public_url)]
 LedgerUrl = Annotated[str, AfterValidator(_check_ledger_url)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Pointer = Annotated[str, _fullmatch(_POINTER, "a JSON Pointer such as /amount")]

@@ -24,6 +24,7 @@ from .kinds import (
     Names,
     Pointer,
     Predicate,
+    PublicUrl,
     RateText,
     Seconds,
     Secrets,
@@ -52,6 +53,9 @@ class ServerTable(Table):
     """The port to listen on, over HTTP; 0 takes a free one."""
     allowed_hosts: Names = ()
     """Names beside the loopback ones that Host and Origin may have, over HTTP, with a port where they have one."""
+    public_url: PublicUrl = ""
+    """Under which address others reach `serve --transport http`, such as `https://tools.example`: `{call.callback}`
+    leads there. Its host stands in `allowed_hosts` too. Empty: there are no callbacks."""
     visibility: Literal["deferred", "all"] = "deferred"
     """What tools/list shows: the base tools only, or everything that the principal may call."""
     wait_s: Wait = 20.0

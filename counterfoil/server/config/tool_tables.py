@@ -131,6 +131,8 @@ class ToolHttpTable(AnswerTable):
     """The method."""
     url: str
     """The URL; a template in it becomes one percent-encoded segment."""
+    accepted_status: Statuses = ()
+    """Statuses that mean: accepted, and the other side still works on it; the tool's probe asks how that ends."""
     pages: PagesTable | None = None
     """For reads that answer page by page."""
 

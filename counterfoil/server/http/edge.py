@@ -19,6 +19,7 @@ from ..strict import Broken, Id, message_of
 from ..surface.answers import log_failure
 from ..surface.exchange import Exchange
 from . import replies
+from .callbacks import PATH, Knock, called_back, nobody
 from .line import LINE, LineProtocol
 from .open import OpenRequests
 
@@ -64,15 +65,27 @@ class RefusedError(Exception):
 
 
 class Edge:
-    """The ASGI application around the SDK's. `answered` is told whether an exchange's answer was written."""
+    """The ASGI application around the SDK's. `answered` is told whether an exchange's answer was written.
 
-    def __init__(self, place: Place, doorman: Doorman, bounds: Bounds, sessions: Sessions, answered: Answered) -> None:
+    `knock` is asked about each token of a callback.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        doorman: Doorman,
+        bounds: Bounds,
+        sessions: Sessions,
+        answered: Answered,
+        knock: Knock = nobody,
+    ) -> None:
         self._hosts, self._origins = place.hosts(), place.origins()
         self._doorman = doorman
         self._bounds = bounds
         self._sessions = sessions
         self._mcp: ASGIApp = sessions.handle_request
         self._answered = answered
+        self._knock = knock
         self.open = OpenRequests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,6 +104,8 @@ class Edge:
         self._require_known_names(scope["headers"])
         if scope["path"] == "/health" and scope["method"] in {"GET", "HEAD"}:
             raise RefusedError(replies.healthy())
+        if scope["path"].startswith(PATH):
+            raise RefusedError(await called_back(scope, receive, self._knock))
         exchange = Exchange(self._authenticated(scope["headers"]))
         if scope["path"] != "/mcp":
             raise RefusedError(replies.nothing_here())

@@ -45,9 +45,14 @@ def nothing_here() -> Response:
     return PlainTextResponse("MCP is at /mcp.", 404)
 
 
-def wrong_method() -> Response:
+def heard() -> Response:
+    """Somebody's word that a far side is done."""
+    return Response(status_code=204, headers=_CLOSE)
+
+
+def wrong_method(allowed: str = "GET, POST, DELETE") -> Response:
     """Another verb."""
-    return Response(status_code=405, headers={"Allow": "GET, POST, DELETE"})
+    return Response(status_code=405, headers={"Allow": allowed})
 
 
 def no_json() -> Response:

@@ -39,7 +39,7 @@ async def serve_http(config: Path, listener: socket, place: Place) -> int:
 
             with keeping_current(app, stop, surface.announce_tools_changed, identify):
                 _greet(app, place, made[0] if made else None)
-                return await serve(surface, listener, place, doorman, stop, bounds)
+                return await serve(surface, listener, place, doorman, stop, bounds, app.runtime.callbacks.knock)
 
 
 def _greet(app: App, place: Place, token: Path | None) -> None:

@@ -16,6 +16,7 @@ from mcp.server import Server
 
 from ...registry.strict_json import Bounds
 from ..surface.exchange import Exchange
+from .callbacks import Knock, nobody
 from .doorman import Doorman
 from .edge import Edge
 from .line import LineProtocol
@@ -67,7 +68,13 @@ class Served(Protocol):
 
 
 async def serve(
-    surface: Served, listener: socket, place: Place, doorman: Doorman, stop: Stopping, bounds: Bounds
+    surface: Served,
+    listener: socket,
+    place: Place,
+    doorman: Doorman,
+    stop: Stopping,
+    bounds: Bounds,
+    knock: Knock = nobody,
 ) -> int:
     """Serve until a signal comes; the process's exit code. Calls in flight then have `stop.grace_s`."""
     manager = Sessions(
@@ -76,7 +83,7 @@ async def serve(
         max_request_body_size=bounds.bytes,
         max_sessions=SESSIONS,
     )
-    edge = Edge(place, doorman, bounds, manager, surface.answered)
+    edge = Edge(place, doorman, bounds, manager, surface.answered, knock)
     server = _Uvicorn(_settings(edge))
     async with manager.run():
         running = asyncio.create_task(server.serve(sockets=[listener]))

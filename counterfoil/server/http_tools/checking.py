@@ -24,7 +24,7 @@ from ...tools.http.spec import HttpTool, Sign
 from ..config import Configuration, Problem
 from ..config.errors import KeyPath
 from ..config.tool_tables import AnswerTable, ToolProbeTable, ToolTable
-from .keys import names_action, sends_key
+from .keys import names_action, names_callback, sends_key
 from .making import input_schema, output_schema, probe_of, tool_of, undo_of
 
 _SIGNS: Final = ("happened", "pending", "absent")
@@ -69,6 +69,8 @@ def check_tool(config: Configuration, name: str, table: ToolTable, hosts: Hosts)
         _check_requests(checked, schema, hosts)
         _check_pages(checked, schema)
     _check_keys(checked)
+    _check_accepted(checked)
+    _check_callback(checked)
     if table.probe is not None:
         _check_signs(checked, table.probe)
     if table.compensation is not None:
@@ -207,6 +209,28 @@ def _check_key(checked: Checked, key: str, spec: HttpTool, idempotency: Idempote
     if idempotency is Idempotency.KEYED and not sends_key(spec):
         checked.say(key, "a keyed tool sends its key, and this one sends it nowhere; state idempotency_header, or "
                          "{call.action_id} in the request")  # fmt: skip
+
+
+def _check_accepted(checked: Checked) -> None:
+    """What was accepted is waited for, and only a probe can tell how it ends."""
+    table, key = checked.table, "http.accepted_status"
+    if not table.http.accepted_status:
+        return
+    if table.effect is Effect.READ:
+        checked.say(key, "a read has no effect to wait for; leave it out, or state the effect")
+    elif table.probe is None:
+        checked.say(key, "nobody can ask how what was accepted ends; give the tool a probe, or leave it out")
+
+
+def _check_callback(checked: Checked) -> None:
+    """Without a public address nobody could call back."""
+    http = checked.table.http
+    headers = list(http.headers.values())
+    parts = {"url": http.url, "headers": headers, "query": http.query, "json": http.json_, "form": http.form}
+    for key, template in parts.items():
+        if not checked.config.server.public_url and names_callback(template):
+            checked.say(f"http.{key}", "{call.callback} needs server.public_url, the address under which the far side "
+                                       "reaches this server")  # fmt: skip
 
 
 def _check_pages(checked: Checked, schema: JsonObject) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from ...canonical import JsonValue
 from ...registry.filling import TemplateError, holes
 from ...tools.http.message import SECRET
 from ...tools.http.spec import HttpTool, Request
+
+CALLBACK: Final = ("callback",)
 
 
 def sends_key(spec: HttpTool) -> bool:
@@ -24,7 +26,15 @@ def names_call(request: Request) -> bool:
 def names_action(template: object) -> bool:
     """Whether `{call.action_id}`, or `{call.id}`, stands in a template of any JSON shape."""
     try:
-        return any(hole.root == "call" for hole in holes(cast("JsonValue", template)))
+        return any(hole.root == "call" and hole.path != CALLBACK for hole in holes(cast("JsonValue", template)))
+    except TemplateError:
+        return False
+
+
+def names_callback(template: object) -> bool:
+    """Whether `{call.callback}` stands in a template of any JSON shape."""
+    try:
+        return any(hole.root == "call" and hole.path == CALLBACK for hole in holes(cast("JsonValue", template)))
     except TemplateError:
         return False
 

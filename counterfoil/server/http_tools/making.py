@@ -104,7 +104,8 @@ def tool_of(table: ToolTable) -> HttpTool | None:
         return None
     pages = http.pages
     paged = Pages(**pages.model_dump()) if pages else None
-    return replace(_answer(http, http.method, http.url), pages=paged)
+    accepted = frozenset(http.accepted_status)
+    return replace(_answer(http, http.method, http.url), pages=paged, accepted_status=accepted)
 
 
 def _answer(table: AnswerTable, method: str, url: str) -> HttpTool:

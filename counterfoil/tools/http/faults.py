@@ -134,7 +134,7 @@ def _key(spec: HttpTool, *, keyed: bool) -> Iterator[Fault]:
 
 def _statuses(spec: HttpTool) -> Iterator[Fault]:
     seen: dict[int, str] = {}
-    for key in ("no_result_status", "refused_status", "unknown_status"):
+    for key in ("no_result_status", "refused_status", "unknown_status", "accepted_status"):
         for status in sorted(getattr(spec, key)):
             if status not in _STATUSES:
                 yield Fault((key,), f"{status} is no status of an answer; expected 200 to 599")

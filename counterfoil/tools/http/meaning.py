@@ -33,6 +33,7 @@ class Meaning(StrEnum):
 
     SUCCESS = "success"
     NO_RESULT = "no_result"
+    ACCEPTED = "accepted"
     REFUSED = "refused"
     AGAIN = "again"
     UNKNOWN = "unknown"
@@ -44,6 +45,7 @@ def meaning_of(spec: HttpTool, status: int, headers: Mapping[str, str], *, is_re
         (spec.unknown_status, Meaning.UNKNOWN),
         (spec.refused_status, Meaning.REFUSED),
         (spec.no_result_status, Meaning.NO_RESULT),
+        (spec.accepted_status, Meaning.ACCEPTED),
     )
     for statuses, meaning in stated:
         if status in statuses:

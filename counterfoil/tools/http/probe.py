@@ -17,7 +17,7 @@ from ...registry.outcome import Outcome, Probe
 from ...registry.predicates import Op, Predicate, look_up, predicate
 from ...registry.problem import Problem
 from .body import BodyError, Content, read_content
-from .meaning import at, evidence_of, is_success
+from .meaning import at, evidence_of, is_success, retry_after
 from .outbound import Outbound, OutboundError, Reply
 from .sender import Made, Reveal, Sender
 from .spec import HttpProbe, Sign
@@ -82,7 +82,8 @@ class HttpProbeAdapter:
         if [happened, pending, absent].count(True) != 1:
             return Probe.unknown()
         if pending or absent:
-            return Probe.pending() if pending else Probe.absent()
+            wish_s = retry_after(reply.headers, self._sender.outbound.now())
+            return Probe.pending(wish_s) if pending else Probe.absent()
         evidence = evidence_of(self.spec.evidence, content.value, reply.headers)
         return Probe.happened(made.value(at(content.value, self.spec.output)), made.evidence(evidence))
 

@@ -80,7 +80,7 @@ class Sender:
         """
         if self._needs_output:
             return None
-        return message_of(self.request, Values(arguments, SOME_ID, SOME_ID), lambda _: "")
+        return message_of(self.request, Values(arguments, SOME_ID, SOME_ID, callback=SOME_ID), lambda _: "")
 
     def made(self, arguments: JsonObject, call: Call, extra: dict[str, Any]) -> Made:
         """The message of one call.
@@ -89,7 +89,7 @@ class Sender:
             FillError: a value that cannot be sent.
             NotReadyError: a secret has no value now.
         """
-        values = Values(arguments, call.id, call.action_id, extra.get("output", ABSENT))
+        values = Values(arguments, call.id, call.action_id, extra.get("output", ABSENT), call.callback_url)
         texts: list[str] = []
 
         def reveal(reference: str) -> str:

@@ -50,13 +50,15 @@ class HttpTool:
     """A tool's request, and what the statuses of its answer mean beyond the defaults of design section 5.
 
     `key_header` carries the action id of a keyed tool, `precondition_header` the caller's `if_version`. `output` points
-    into the body. `evidence` maps evidence names to pointers into the body, or to `header:NAME`.
+    into the body. `evidence` maps evidence names to pointers into the body, or to `header:NAME`. After
+    `accepted_status` the far side has it and still works; the tool's probe tells how that ends.
     """
 
     request: Request
     no_result_status: frozenset[int] = frozenset()
     refused_status: frozenset[int] = frozenset()
     unknown_status: frozenset[int] = frozenset()
+    accepted_status: frozenset[int] = frozenset()
     key_header: str | None = None
     precondition_header: str | None = None
     output: str = ""

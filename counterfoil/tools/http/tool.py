@@ -24,6 +24,7 @@ from .paging import Paging
 from .sender import Made, Reveal, Sender, refused, with_header
 from .spec import HttpTool
 
+_TAKEN: Final = frozenset({Meaning.SUCCESS, Meaning.NO_RESULT, Meaning.ACCEPTED})
 NO_VERSION: Final = "a call without if_version, since this tool cannot make sure of a version"
 
 
@@ -152,7 +153,7 @@ class HttpAdapter:
 
     async def _outcome(self, reply: Reply, made: Made) -> Outcome[Any]:
         meaning = meaning_of(self.spec, reply.status, reply.headers, is_read=self._is_read)
-        if meaning is not Meaning.SUCCESS and meaning is not Meaning.NO_RESULT:
+        if meaning not in _TAKEN:
             return self._no_success(meaning, reply, made)
         try:
             content = await read_content(reply.headers.get("content-type", ""), reply.body)
@@ -165,6 +166,10 @@ class HttpAdapter:
         evidence = made.evidence(evidence_of(self.spec.evidence, body, reply.headers))
         if meaning is Meaning.NO_RESULT:
             return Outcome[Any].no_result(evidence)
+        if meaning is Meaning.ACCEPTED:
+            text = made.shown(f"{self.name}: {made.message.url.host} accepted it with status {reply.status}.")
+            wish_s = retry_after(reply.headers, self._sender.outbound.now())
+            return Outcome[Any].accepted(text, evidence, after_s=wish_s)
         return Outcome[Any].success(made.value(at(body, self.spec.output)), evidence)
 
     def _no_success(self, meaning: Meaning, reply: Reply, made: Made) -> Outcome[Any]:
