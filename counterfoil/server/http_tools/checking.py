@@ -214,7 +214,7 @@ def _check_key(checked: Checked, key: str, spec: HttpTool, idempotency: Idempote
 def _check_accepted(checked: Checked) -> None:
     """What was accepted is waited for, and only a probe can tell how it ends."""
     table, key = checked.table, "http.accepted_status"
-    if not table.http.accepted_status:
+    if table.http is None or not table.http.accepted_status:
         return
     if table.effect is Effect.READ:
         checked.say(key, "a read has no effect to wait for; leave it out, or state the effect")
@@ -225,6 +225,8 @@ def _check_accepted(checked: Checked) -> None:
 def _check_callback(checked: Checked) -> None:
     """Without a public address nobody could call back."""
     http = checked.table.http
+    if http is None:
+        return
     headers = list(http.headers.values())
     parts = {"url": http.url, "headers": headers, "query": http.query, "json": http.json_, "form": http.form}
     for key, template in parts.items():
