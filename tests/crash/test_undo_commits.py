@@ -40,9 +40,13 @@ POINTS: Final = tuple(
 )
 
 
+def stage_of(folder: Path) -> Stage:
+    return Stage.make(folder, hands="tests.crash.undo_hands")
+
+
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    return Stage.make(tmp_path / "stage", hands="tests.crash.undo_hands")
+    return stage_of(tmp_path / "stage")
 
 
 def acts(stage: Stage) -> Counter[tuple[str, str]]:
@@ -65,10 +69,10 @@ def take_the_way_on(server: Server, stage: Stage, view: dict[str, Any]) -> None:
         server.do("reconcile", call_id=unknown["call_id"], evidence=EVIDENCE, **word)
 
 
-def see_through(server: Server, stage: Stage) -> dict[str, Any]:
+def see_through(server: Server, stage: Stage, plan: dict[str, Any]) -> dict[str, Any]:
     if run_of(stage) is not None:
         assert_left_to_somebody_or_strict(stage)
-    view = server.do("run", plan=PLAN, request_key=KEY, wait_s=WAIT_S)
+    view = server.do("run", plan=plan, request_key=KEY, wait_s=WAIT_S)
     assert view["error"] is None, view
     for _ in range(WORDS_MAX):
         check_run_view(view)
@@ -87,10 +91,15 @@ def assert_left_to_somebody_or_strict(stage: Stage) -> None:
 
 
 def lives(forge: Forge, stage: Stage, **death: object) -> dict[str, Any] | None:
+    """One server's life with the plan of this file; None if it was killed."""
+    return lives_with(forge, stage, PLAN, **death)
+
+
+def lives_with(forge: Forge, stage: Stage, plan: dict[str, Any], **death: object) -> dict[str, Any] | None:
     """One server's life; None if it was killed."""
     try:
         server = forge.start(stage, **death).rest()
-        view = see_through(server, stage)
+        view = see_through(server, stage, plan)
         server.rest().stop()
     except GoneError:
         return None
@@ -143,7 +152,7 @@ def test_a_run_that_is_undone_survives_a_kill_after_any_commit(forge: Forge, sta
 
 def test_no_commit_of_such_a_life_comes_after_those(forge: Forge, tmp_path: Path) -> None:
     for number in range(COMMITS + 1, COMMITS_MAX):
-        stage = Stage.make(tmp_path / f"{number}", hands="tests.crash.undo_hands")
+        stage = stage_of(tmp_path / f"{number}")
         ended = lives(forge, stage, commit=number, side="after")
         survives(forge, stage, f"killed after commit {number}")
         if ended is not None:
