@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from .adapter import Adapter
 from .contract import Contract, ContractError
 from .index import Index
+from .named_plans import Asker, NamedPlan, Offer, offer, scopes_of
 from .policy import Policy
 from .principal import Principal
 from .search import Found, View
@@ -87,6 +88,7 @@ class Catalogue:
     def __init__(self) -> None:
         self.revision = 0
         self._versions: dict[str, dict[str, Entry]] = {}
+        self._plans: dict[str, NamedPlan] = {}
         self._index = Index()
         self._audiences: OrderedDict[Hashable, _Audience] = OrderedDict()
         self._subscribers: dict[object, Subscriber] = {}
@@ -103,6 +105,8 @@ class Catalogue:
                 f"{contract.name}: version {contract.version!r} is registered already; "
                 "give the new one another version, or remove the old one first"
             )
+        if contract.name in self._plans:
+            raise ContractError(f"{contract.name}: a stored plan has this name; tools and plans share one name space")
         self._versions.setdefault(contract.name, {})[contract.version] = Entry(contract, adapter)
         self._changed(contract.name)
 
@@ -116,6 +120,67 @@ class Catalogue:
         if version is None or not versions:
             del self._versions[name]
         self._changed(name)
+
+    def take_plans(self, plans: Iterable[NamedPlan]) -> None:
+        """Have these stored plans, in place of all that were there.
+
+        Raises:
+            ContractError: a tool has the name of one.
+        """
+        new = {plan.name: plan for plan in plans}
+        if clash := sorted(new.keys() & self._versions.keys()):
+            raise ContractError(f"{clash[0]}: a tool has this name; tools and plans share one name space")
+        self.revision += 1
+        for name in self._plans:
+            self._index.remove(name)
+        gone, self._plans = self._plans.keys() - new.keys(), new
+        for plan in new.values():
+            self._index.put(plan)
+        for one in self._audiences.values():
+            for name in (*gone, *new):
+                one.changed(name, self.plan_sight(name, one.principal, one.policy))
+
+    def plan(self, name: str) -> NamedPlan | None:
+        """The stored plan of this name."""
+        return self._plans.get(name)
+
+    def plans(self) -> list[NamedPlan]:
+        """All stored plans, by name."""
+        return [self._plans[name] for name in sorted(self._plans)]
+
+    def plan_sight(self, name: str, principal: Principal, policy: Policy) -> Sight:
+        """What this principal may know of a stored plan: it is seen by whoever may call everything that it names."""
+        plan = self._plans.get(name)
+        entries = [] if plan is None else [self.get(use.tool, use.version) for use in plan.uses]
+        called = [entry.contract for entry in entries if entry is not None]
+        if plan is None or len(called) < len(plan.uses):
+            return Sight.UNKNOWN
+        if any(sight(contract, principal, policy) is Sight.UNKNOWN for contract in called):
+            return Sight.UNKNOWN
+        return Sight.LOCKED if principal.missing(scopes_of((*called, *self._undos(plan)))) else Sight.SEEN
+
+    def offer(self, plan: NamedPlan, principal: Principal, policy: Policy) -> Offer:
+        """What is told of a stored plan to a principal who may see it, or lacks scopes for it alone."""
+        called = [entry.contract for use in plan.uses if (entry := self.get(use.tool, use.version))]
+        return offer(plan, called, self._undos(plan), Asker(principal, policy))
+
+    def nearest_plan(self, name: str, principal: Principal, policy: Policy) -> str | None:
+        """The seen stored plan that somebody who wrote `name` may have meant."""
+        seen = self._audience(principal, policy).seen
+        among = [one for one in seen.by_name(name, NEAREST_AMONG) if one in self._plans]
+        among += [one for one in sorted(self._plans)[:NEAREST_AMONG] if one in seen.names and one not in among]
+        return next(iter(difflib.get_close_matches(name, among, n=1, cutoff=NEAREST_LIKENESS)), None)
+
+    def _named_in(self, plan: NamedPlan) -> set[str]:
+        """The tools that decide who sees a plan."""
+        return {use.tool for use in plan.uses} | {contract.name for contract in self._undos(plan)}
+
+    def _undos(self, plan: NamedPlan) -> list[Contract]:
+        """The tools' own compensations that a run of this plan may need."""
+        called = [self.get(use.tool, use.version) for use in plan.uses if use.undone]
+        return self._contracts(
+            name for entry in called if entry and (name := entry.contract.recovery.compensation) is not None
+        )
 
     def get(self, name: str, version: str | None = None) -> Entry | None:
         """The entry of a pinned version, or of the one registered last; None if there is none."""
@@ -157,14 +222,15 @@ class Catalogue:
             ]
         return audience.lists[everything]
 
-    def locked(self, query: str, principal: Principal, policy: Policy, limit: int) -> list[Contract]:
-        """Tools that this principal lacks only a scope for and whose names share a word with the query."""
-        return self._contracts(self._audience(principal, policy).locked.by_name(query, limit))
+    def locked(self, query: str, principal: Principal, policy: Policy, limit: int) -> list[str]:
+        """Tools and plans that this principal lacks only a scope for and whose names share a word with the query."""
+        return self._audience(principal, policy).locked.by_name(query, limit)
 
     def nearest(self, name: str, principal: Principal, policy: Policy) -> str | None:
         """The seen tool that somebody who wrote `name` may have meant; None if there is none like it."""
         seen = self._audience(principal, policy).seen
         among = sorted(seen.names) if len(seen.names) <= NEAREST_AMONG else seen.by_name(name, NEAREST_AMONG)
+        among = [one for one in among if one in self._versions]
         return next(iter(difflib.get_close_matches(name, among, n=1, cutoff=NEAREST_LIKENESS)), None)
 
     def search(
@@ -200,6 +266,8 @@ class Catalogue:
             elif entry and role != "compensation" and entry.contract.gate.effect is not Effect.READ:
                 effect = entry.contract.gate.effect.value
                 yield f"{contract.name}: its {role} {name!r} has effect {effect!r}; it must be a 'read'"
+            elif entry and role == "preview" and (lacking := _lacking(contract, entry.contract)):
+                yield f"{contract.name}: its preview {name!r} needs {', '.join(lacking)}, which the tool does not take"
 
     def _changed(self, name: str) -> None:
         self.revision += 1
@@ -208,10 +276,18 @@ class Catalogue:
             self._index.put(entry.contract)
         else:
             self._index.remove(name)
+        concerned = [plan.name for plan in self._plans.values() if name in self._named_in(plan)]
         for one in self._audiences.values():
             one.changed(name, self.sight(name, one.principal, one.policy))
+            for plan in concerned:
+                one.changed(plan, self.plan_sight(plan, one.principal, one.policy))
         for callback in tuple(self._subscribers.values()):
             callback(name)
+
+    def _sight(self, name: str, principal: Principal, policy: Policy) -> Sight:
+        """Of a tool or of a stored plan: no name is both."""
+        asked = self.plan_sight if name in self._plans else self.sight
+        return asked(name, principal, policy)
 
     def _contracts(self, names: Iterable[str]) -> list[Contract]:
         return [entry.contract for name in names if (entry := self.get(name))]
@@ -220,7 +296,7 @@ class Catalogue:
         key = (policy, policy.audience(principal), principal.scopes)
         audience = self._audiences.get(key)
         if audience is None:
-            known = {name: self.sight(name, principal, policy) for name in self._index.ids}
+            known = {name: self._sight(name, principal, policy) for name in self._index.ids}
             seen = View(self._index, lambda name: known[name] is Sight.SEEN)
             locked = View(self._index, lambda name: known[name] is Sight.LOCKED)
             audience = self._audiences[key] = _Audience(principal, policy, seen, locked)
@@ -228,3 +304,11 @@ class Catalogue:
                 self._audiences.popitem(last=False)
         self._audiences.move_to_end(key)
         return audience
+
+
+def _lacking(contract: Contract, preview: Contract) -> list[str]:
+    """What a preview needs and no call has, where it gets those of the call's own arguments that it takes."""
+    ours, needed = contract.schemas.input.get("properties"), preview.schemas.input.get("required")
+    if contract.gate.preview_arguments is not None or not isinstance(needed, list):
+        return []
+    return [str(name) for name in needed if not (isinstance(ours, dict) and name in ours)]

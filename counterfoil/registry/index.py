@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
-from .contract import Contract
+from .contract import Schemas, Text
 from .stemming import terms
 from .vocabulary import JsonObject, JsonValue
 
@@ -45,6 +45,17 @@ SHARES: Final = tuple(step / 1024 for step in range(1025))
 """The values that a share can have. The same few objects everywhere: reading a list of tools stays in the cache."""
 
 
+class Findable(Protocol):
+    """What can be found: a tool by its contract, or a stored plan."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 (as a contract has it, like the rest)
+    @property
+    def text(self) -> Text: ...  # noqa: D102
+    @property
+    def schemas(self) -> Schemas: ...  # noqa: D102
+
+
 class Index:
     """Terms to tools and back. Putting a tool again replaces it, and removing it leaves nothing.
 
@@ -70,7 +81,7 @@ class Index:
     def __contains__(self, name: str) -> bool:
         return name in self.ids
 
-    def put(self, contract: Contract) -> None:
+    def put(self, contract: Findable) -> None:
         """Index a tool, in place of what was there under its name."""
         name, postings = contract.name, self.postings
         self.remove(name)
@@ -114,7 +125,7 @@ def _leave(groups: dict[str, set[int]], keys: Iterable[str], number: int) -> Non
             del groups[key]
 
 
-def _weights(contract: Contract) -> dict[str, float]:
+def _weights(contract: Findable) -> dict[str, float]:
     """Each term's weighted frequency over all fields, lengths taken into account."""
     weights: defaultdict[str, float] = defaultdict(float)
     for name, text in _texts(contract).items():
@@ -128,7 +139,7 @@ def _weights(contract: Contract) -> dict[str, float]:
     return weights
 
 
-def _texts(contract: Contract) -> dict[Field, str]:
+def _texts(contract: Findable) -> dict[Field, str]:
     text = contract.text
     title = "" if text.title == contract.name else f"{text.title}\n"
     return {

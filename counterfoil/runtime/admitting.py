@@ -101,7 +101,7 @@ class Admission:
 
     def _resolve(self, request: CallRequest) -> Entry:
         entry = self.catalogue.get(request.tool, request.version)
-        inner = request.route in {Route.PROBE, Route.COMPENSATION}
+        inner = request.route in {Route.PROBE, Route.PREVIEW, Route.COMPENSATION}
         if entry is not None and inner:
             return entry
         if (
@@ -125,6 +125,12 @@ class Admission:
         )
 
     def _unknown(self, request: CallRequest) -> Exception:
+        if self.catalogue.plan_sight(request.tool, request.principal, self.policy) is Sight.SEEN:
+            return refuse(
+                ErrorCode.UNKNOWN_TOOL,
+                f"{request.tool} is a stored plan, and no tool. Start it with run and its name.",
+                Next("run", {"name": request.tool}, "Run it by its name, with an input that fits its input_schema."),
+            )
         nearest = self.catalogue.nearest(request.tool, request.principal, self.policy)
         hint = f" Did you mean {nearest}?" if nearest else ""
         return refuse(

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..canonical import JsonObject, JsonValue
 from ..ledger.errors import LedgerLockedError
@@ -20,17 +20,20 @@ from ..ledger.store import Ledger, LedgerSettings
 from ..registry.catalogue import Catalogue
 from ..registry.limits import Breaker
 from ..registry.policy import Policy
+from ..registry.policy_check import Finding
 from ..registry.policy_rules import PolicyError, Rule
 from ..registry.principal import Principal
 from ..registry.request import CallRequest, RunRequest
 from ..registry.vocabulary import Effect
 from ..runtime.capacity import Capacity
+from ..runtime.chain.plans import Plans
 from ..runtime.chain.views import PlanView, RunView
 from ..runtime.clock import MICROSECOND, Clock, RandomIds, SystemClock
 from ..runtime.parts import Parts
+from ..runtime.plan.stored import to_document
 from ..runtime.runtime import Runtime
 from ..runtime.settings import Pool, Settings
-from ..runtime.views import CallView
+from ..runtime.views import CallView, PlainView
 from ..tools.http.outbound import Outbound
 from .authority import scopes_of
 from .config import ConfigError, Configuration, load
@@ -42,6 +45,10 @@ from .modules import register_modules
 from .quiet import keep_quiet
 from .secrets import SecretError, resolve
 from .shelf import Shelf
+from .stored_plans import findings, read_plans
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 OPEN_WAIT_S: Final = 30.0
 """How long a start waits for another process to let go of the ledger."""
@@ -65,6 +72,10 @@ class Tools:
     def policy(self) -> Policy:
         """The rules of now."""
         return self.shelf.policy
+
+    def plan_findings(self) -> list[Finding]:
+        """Stored plans that are right and that the local principal could not run."""
+        return findings(self.config, self.catalogue, self.policy, self.local)
 
 
 @dataclass(slots=True)
@@ -108,13 +119,14 @@ class App(Tools):
         self,
         plan: str | JsonObject | None = None,
         *,
+        name: str | None = None,
         run_id: str | None = None,
         input: JsonObject | None = None,  # noqa: A002 (as the wire has it)
         request_key: str | None = None,
         principal: Principal | None = None,
         wait_s: float | None = None,
     ) -> RunView:
-        """Run a plan from Python, by its `plan_id` or as it is, or take up `run_id`.
+        """Run a plan from Python: by its `plan_id`, as it is, or a stored one by its `name`; or take up `run_id`.
 
         Without `wait_s` the answer comes when it is finished, or nothing about it moves by itself.
         """
@@ -123,6 +135,7 @@ class App(Tools):
                 principal=principal or self.local,
                 plan_id=plan if isinstance(plan, str) else None,
                 plan=None if isinstance(plan, str) else plan,
+                name=name,
                 run_id=run_id,
                 input=input,
                 request_key=request_key,
@@ -130,6 +143,25 @@ class App(Tools):
                 wait_given=wait_s is not None,
             )
         )
+
+    async def graph(
+        self, run_id: str, *, principal: Principal | None = None
+    ) -> tuple[CallView | RunView | PlainView, Graph | None]:
+        """A run as `status` shows it, and its picture as it stands now; a refused request has none."""
+        from .graph import Facts, graph_of  # noqa: PLC0415 (a server starts without)
+
+        who = principal or self.local
+        view = await self.runtime.status(who, run_id=run_id)
+        stored = None if view.is_error else await Plans(self.ledger).find(str(view.wire()["plan_id"]))
+        if stored is None:
+            return view, None
+        facts: dict[str, Facts] = {}
+        for step in stored.plan.steps:
+            entry = self.catalogue.get(step.tool, step.version)
+            known = None if entry is None else entry.contract
+            approval = None if known is None else self.policy.standing(known, who).value
+            facts[step.id] = Facts(None if known is None else known.gate.effect.value, approval, step.version)
+        return view, graph_of(to_document(stored.plan), facts, view.wire())
 
 
 def read_tools(config_path: Path | str, clock: Clock | None = None) -> Tools:
@@ -152,7 +184,7 @@ def _register(config: Configuration, catalogue: Catalogue, clock: Clock) -> Outb
     The client has the runtime's time, or it would judge that one's deadlines by another clock.
 
     Raises:
-        ConfigError: with everything that is wrong, in modules, described tools and between them.
+        ConfigError: with everything that is wrong, in modules, described tools, between them, and in stored plans.
     """
     hosts, problems = usable_hosts(config)
     outbound = Outbound(
@@ -162,8 +194,10 @@ def _register(config: Configuration, catalogue: Catalogue, clock: Clock) -> Outb
     problems += register_http_tools(config, catalogue, outbound)
     problems += unfitting(config, catalogue)
     problems += [config.problem(("python", "modules"), text) for text in catalogue.check(config.tools)]
-    if problems:
-        raise ConfigError(config.path, sorted(problems, key=lambda problem: problem.line or 0))
+    plans, wrong = read_plans(config, catalogue) if not problems else ([], [])
+    if problems or wrong:
+        raise ConfigError(config.path, sorted([*problems, *wrong], key=lambda problem: problem.line or 0))
+    catalogue.take_plans(plans)
     return outbound
 
 
@@ -247,8 +281,8 @@ async def _open_ledger(config: Configuration, clock: Clock) -> Ledger:
         path=config.ledger_path,
         durability=config.ledger.durability,
         lease_s=config.ledger.lease_s,
-        payload_keys=_keys(config, config.ledger.payload_keys, ("ledger", "payload_keys")),
-        approval_keys=_keys(config, config.approvals.keys, ("approvals", "keys")),
+        payload_keys=keys_of(config, config.ledger.payload_keys, ("ledger", "payload_keys")),
+        approval_keys=keys_of(config, config.approvals.keys, ("approvals", "keys")),
         clock=clock.now,
     )
     ends = clock.monotonic() + OPEN_WAIT_S
@@ -261,7 +295,12 @@ async def _open_ledger(config: Configuration, clock: Clock) -> Ledger:
             await asyncio.sleep(OPEN_PAUSE_S)
 
 
-def _keys(config: Configuration, references: tuple[str, ...], key: KeyPath) -> list[str]:
+def keys_of(config: Configuration, references: tuple[str, ...], key: KeyPath) -> list[str]:
+    """The secrets that these references name.
+
+    Raises:
+        ConfigError: one of them cannot be read.
+    """
     try:
         return [resolve(reference, config.path.parent).reveal() for reference in references]
     except SecretError as error:

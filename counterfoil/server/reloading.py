@@ -104,10 +104,12 @@ def _take(app: App, found: Reread, local: Principal) -> None:
     app.shelf.policy = found.policy
     app.runtime.take(found.policy, settings_of(config, serves=True), budgets_of(config.budgets), scopes_of(config))
     app.outbound.allow(found.hosts, config.limits.output_bytes)
+    app.catalogue.take_plans(())
     for name in found.gone:
         app.catalogue.remove(name)
     for entry in found.come:
         app.catalogue.register(entry.contract, entry.adapter)
+    app.catalogue.take_plans(found.plans)
 
 
 def _summary(found: Reread) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..registry.catalogue import Catalogue, Entry
+from ..registry.named_plans import NamedPlan
 from ..registry.policy import Policy
 from ..tools.http.hosts import Hosts
 from ..tools.http.outbound import Outbound
@@ -21,6 +22,7 @@ from .config.errors import KeyPath
 from .config.table import Table
 from .config.tables import LedgerTable, PythonTable
 from .http_tools import register_http_tools, unfitting, usable_hosts
+from .stored_plans import read_plans
 
 STAYS: Final = {
     "server": ("name", "transport", "host", "port", "allowed_hosts", "visibility", "wait_s", "grace_s", "show_locked"),
@@ -42,6 +44,7 @@ class Reread:
     hosts: Hosts
     gone: frozenset[str]
     come: tuple[Entry, ...]
+    plans: tuple[NamedPlan, ...]
     restart: tuple[Problem, ...]
 
 
@@ -65,10 +68,13 @@ def reread(old: Configuration, entries: Sequence[Entry], outbound: Outbound) -> 
         policy = policy_of(config)
     except ConfigError as error:
         raise ConfigError(config.path, _sorted([*problems, *error.problems])) from None
-    if problems:
-        raise ConfigError(config.path, _sorted(problems))
+    plans, wrong = read_plans(config, catalogue) if not problems else ([], [])
+    if problems or wrong:
+        raise ConfigError(config.path, _sorted([*problems, *wrong]))
     gone, come = _difference(entries, catalogue.entries())
-    return Reread(config, policy, hosts, gone, come, tuple(stated.problem(key, _NEEDS) for key in differing))
+    return Reread(
+        config, policy, hosts, gone, come, tuple(plans), tuple(stated.problem(key, _NEEDS) for key in differing)
+    )
 
 
 def _sorted(problems: list[Problem]) -> list[Problem]:

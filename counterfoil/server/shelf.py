@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from ..canonical import JsonObject
 from ..registry.catalogue import Catalogue, Sight, sight
 from ..registry.contract import Contract
+from ..registry.named_plans import Offer
 from ..registry.policy import Policy
 from ..registry.principal import Principal
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One tool that fits; `missing_scopes` only where it fails by scope alone."""
+    """One tool or stored plan that fits; `missing_scopes` only where it fails by scope alone."""
 
-    contract: Contract
+    contract: Contract | Offer
     score: float
     missing_scopes: tuple[str, ...] = ()
 
@@ -48,12 +49,12 @@ class Shelf:
     def search(
         self, principal: Principal, *, query: str | None, names: Sequence[str], category: str | None, limit: int
     ) -> Found:
-        """Tools by exact names, by words, or all of one category."""
+        """Tools and stored plans by exact names, by words, or all of one category."""
         if names:
             return self._named(principal, names)
         found = self.catalogue.search(query or "", principal, self.policy, category, limit)
-        contracts = [(self.catalogue.get(name), score) for name, score in found.hits]
-        hits = [Hit(entry.contract, score) for entry, score in contracts if entry is not None]
+        known = [(self._known(principal, name), score) for name, score in found.hits]
+        hits = [Hit(one, score) for one, score in known if one is not None]
         return Found((*hits, *self._locked(principal, query, limit - len(hits))), found.more, tuple(found.unmatched))
 
     def categories(self, principal: Principal) -> Mapping[str, int]:
@@ -101,16 +102,31 @@ class Shelf:
         hits: list[Hit] = []
         unmatched: list[str] = []
         for name in dict.fromkeys(names):
-            entry, sight = self.catalogue.get(name), self.catalogue.sight(name, principal, self.policy)
-            if entry is None or sight is Sight.UNKNOWN or (sight is Sight.LOCKED and not self.show_locked):
+            known, seen = self._known(principal, name), self._sight(principal, name)
+            if known is None or seen is Sight.UNKNOWN or (seen is Sight.LOCKED and not self.show_locked):
                 unmatched.append(name)
                 continue
-            hits.append(Hit(entry.contract, 1.0, tuple(principal.missing(entry.contract.gate.scopes))))
+            hits.append(Hit(known, 1.0, _missing(principal, known)))
         return Found(tuple(hits), 0, tuple(unmatched))
 
+    def _known(self, principal: Principal, name: str) -> Contract | Offer | None:
+        """What has this name: no tool and plan share one."""
+        entry, plan = self.catalogue.get(name), self.catalogue.plan(name)
+        if entry is not None:
+            return entry.contract
+        return None if plan is None else self.catalogue.offer(plan, principal, self.policy)
+
+    def _sight(self, principal: Principal, name: str) -> Sight:
+        asked = self.catalogue.sight if self.catalogue.plan(name) is None else self.catalogue.plan_sight
+        return asked(name, principal, self.policy)
+
     def _locked(self, principal: Principal, query: str | None, room: int) -> list[Hit]:
-        """Tools that fail only by scope, by words of their names alone: where the configuration shows them."""
+        """What fails only by scope, by words of its name alone: where the configuration shows it."""
         if not self.show_locked or not query or room <= 0:
             return []
-        locked = self.catalogue.locked(query, principal, self.policy, room)
-        return [Hit(contract, 0.0, tuple(principal.missing(contract.gate.scopes))) for contract in locked]
+        locked = [self._known(principal, name) for name in self.catalogue.locked(query, principal, self.policy, room)]
+        return [Hit(one, 0.0, _missing(principal, one)) for one in locked if one is not None]
+
+
+def _missing(principal: Principal, one: Contract | Offer) -> tuple[str, ...]:
+    return tuple(principal.missing(one.scopes if isinstance(one, Offer) else one.gate.scopes))

@@ -237,7 +237,6 @@ def test_a_wrong_value_is_named_with_table_key_and_line(
         ("\n[tools.a]\neffect = 'read'\nsql = { database = 'x' }", 4, "tools.a", "tools.a.sql"),
         ("[upstreams.a]\ncommand = 'x'", 1, "upstreams.a", "upstreams.a"),
         ("[[openapi]]\nname = 'x'", 1, "openapi", "openapi[0]"),
-        ("[plans.a]\nfile = 'x'", 1, "plans.a", "plans.a"),
         ("[sql.a]\nurl = 'env:X'", 1, "sql.a", "sql.a"),
         ("[files.a]\nroot = '.'", 1, "files.a", "files.a"),
         ("[approvals]\nwebhook = 'https://hook.example'", 2, "approvals", "approvals.webhook"),

@@ -87,9 +87,17 @@ class CheckedPlan:
 
 
 def check_plan(
-    document: JsonValue, principal: Principal, rules: PlanRules, given: JsonObject | None = None
+    document: JsonValue,
+    principal: Principal,
+    rules: PlanRules,
+    given: JsonObject | None = None,
+    *,
+    takes: JsonObject | None = None,
 ) -> CheckedPlan:
     """Check a plan as this principal's; `given` is laid over its input, member by member.
+
+    With `takes` the input of its runs is not known yet, only the schema that each will fit: references to it lead to
+    what that schema says, and what is predicted holds for any of them.
 
     Raises:
         PlanInvalidError: everything that is wrong with it.
@@ -100,7 +108,8 @@ def check_plan(
     _check_references(table, rules.limits, problems)
     problems.raise_any()
     draft = read_plan(table, problems, rules.limits.steps)
-    return _Check(draft, {**draft.input, **laid}, principal, rules).checked(problems)
+    shape = None if takes is None else Shape(takes, takes, "input")
+    return _Check(draft, {**draft.input, **laid}, shape, principal, rules).checked(problems)
 
 
 def _bounded(value: JsonValue, place: str, limits: PlanLimits, problems: Problems) -> JsonObject:
@@ -135,9 +144,12 @@ def _check_references(table: JsonObject, limits: PlanLimits, problems: Problems)
 class _Check:
     """One check of one plan that was read."""
 
-    def __init__(self, draft: DraftPlan, effective: JsonObject, principal: Principal, rules: PlanRules) -> None:
+    def __init__(
+        self, draft: DraftPlan, effective: JsonObject, takes: Shape | None, principal: Principal, rules: PlanRules
+    ) -> None:
         self.draft = draft
         self.input = effective
+        self.takes = takes
         self.principal = principal
         self.rules = rules
         self.tools = Tools(rules.catalogue, principal, rules.policy)
@@ -183,7 +195,8 @@ class _Check:
                 count = len(step.for_each) if isinstance(step.for_each, list) else None
                 given[step.index] = listed(given[step.index], count)
         each = frozenset(name for name, at in links.names.items() if self.draft.steps[at].for_each is not None)
-        return Sources(self.input, {name: given[at] for name, at in links.names.items()}, each)
+        outputs = {name: given[at] for name, at in links.names.items()}
+        return Sources(self.input, outputs, each, takes=self.takes)
 
     def _shape(self, entry: Entry | None, seen: dict[int, Shape]) -> Shape:
         """What a step of this tool gives: its output, or null where it ends without a result."""

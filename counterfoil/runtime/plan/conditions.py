@@ -26,7 +26,7 @@ def decided(draft: Draft, sources: Sources) -> bool | None:
     uses = [use for use in draft.uses if use.field.startswith("when")]
     if draft.spot.problems.count > before or any(use.reference.root != "input" for use in uses):
         return None
-    if not sources.affords(when):
+    if sources.takes is not None or not sources.affords(when):
         return None
     try:
         return ask_when(when, Scope(sources.input, "", lambda _: UNSET, lambda _: None))

@@ -81,19 +81,23 @@ class Sources:
     """What references can lead to in one plan: the effective input, and each step's output by its names.
 
     `listed` are the names of steps with a `for_each`, which have no evidence of their own. `own` are the names of a
-    step whose items are undone one by one: there it means the item's own call.
+    step whose items are undone one by one: there it means the item's own call. Where only the schema of an input is
+    known yet, `takes` is its shape, and stands for the value.
     """
 
     input: JsonObject
     outputs: Mapping[str, Shape]
     listed: frozenset[str] = frozenset()
     own: frozenset[str | None] = frozenset()
+    takes: Shape | None = None
     lookup: Lookup = field(default_factory=Lookup)
     _spent: int = 0
 
     def look(self, reference: Reference, item: Item | None) -> Found:
         """What a reference leads to; its default is taken where the input has nothing, or null."""
         match reference.root:
+            case "input" if self.takes is not None:
+                return self._inside(self.takes, reference, "the input")
             case "input":
                 return _known(self.input, reference, "input")
             case "run":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from rich.text import Text
@@ -16,10 +17,11 @@ from ...registry.request import KEY_MAX, RunRequest
 from . import following
 from .answer import View, exit_of_plan, exit_of_run, is_still
 from .arguments import parse_json
-from .documents import needs_of, read_document
-from .doors import now, with_app
+from .documents import is_id, needs_of, read_document, stored_name
+from .doors import configuration, now, with_app
 from .driving import Following, begin, follow
 from .exits import Exit, usage
+from .graphs import Drawing, Format, draw_plan
 from .invocation import Invocation
 from .plan_picture import commands, picture
 from .ports import App
@@ -36,7 +38,7 @@ _AFTER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What `run` was asked for: one of a document, a kept plan and a run that is there."""
+    """What `run` was asked for: one of a document, a stored or kept plan, a run that is there, and one to fork."""
 
     source: str | None = None
     plan_id: str | None = None
@@ -44,6 +46,8 @@ class RunOptions:
     input: str | None = None
     key: str | None = None
     wait_s: float | None = None
+    fork_of: str | None = None
+    from_step: str | None = None
 
     def check(self) -> None:
         """Refuse what cannot be meant.
@@ -51,17 +55,24 @@ class RunOptions:
         Raises:
             CommandError: none or several of the three, or an option that does not belong to the one.
         """
-        given = [name for name in ("source", "plan_id", "run_id") if getattr(self, name) is not None]
+        given = [name for name in ("source", "plan_id", "run_id", "fork_of") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise usage("expected one of FILE (or - for stdin), --plan-id ID and --run-id ID; see --help")
+            raise usage(
+                "expected one of FILE (or - for stdin), NAME of a stored plan, --plan-id ID and --run-id ID; see --help"
+            )
         if self.run_id is not None and (self.input is not None or self.key is not None):
             raise usage("--input and --key belong to a plan; a run that is there has its own")
         if self.key is not None and not 0 < len(self.key) <= KEY_MAX:
             raise usage(f"--key has {len(self.key)} characters; expected 1 to {KEY_MAX}")
 
 
-def plan(invocation: Invocation, source: str) -> int:
-    """Check a plan, keep it, and show what it would do."""
+def plan(invocation: Invocation, source: str, form: Format | None = None, output: Path | None = None) -> int:
+    """Check a plan, keep it, and show what it would do, or draw it."""
+    if output is not None and form is None:
+        raise usage("--output belongs to --graph mermaid or --graph svg")
+    drawing = None if form is None else Drawing(form, output)
+    if drawing is not None:
+        drawing.check()
     document = read_document(source)
 
     async def use(app: App) -> View:
@@ -69,6 +80,8 @@ def plan(invocation: Invocation, source: str) -> int:
 
     view = with_app(invocation, use)
     valid = exit_of_plan(view) is Exit.DONE
+    if drawing is not None and valid:
+        return draw_plan(invocation, view, document, drawing)
     Screen.of(invocation).answer(view, picture(view, document, needs_of(document) if valid else {}), commands(view))
     return exit_of_plan(view)
 
@@ -76,9 +89,16 @@ def plan(invocation: Invocation, source: str) -> int:
 def run(invocation: Invocation, options: RunOptions) -> int:
     """Run a plan, or take up a run, and drive it here."""
     options.check()
-    document = None if options.source is None else read_document(options.source)
+    name = _stored_plan(invocation, options.source)
+    document = read_document(options.source) if options.source is not None and name is None else None
     given = None if options.input is None else parse_json(options.input.encode("utf-8", "surrogateescape"), "--input")
-    return _drive(invocation, _Wish(options, document, given), options.wait_s)
+    return _drive(invocation, _Wish(options, document, name, given), options.wait_s)
+
+
+def _stored_plan(invocation: Invocation, source: str | None) -> str | None:
+    """The stored plan that is meant; what looks like the id of a kept plan is one only if it is there."""
+    name = None if source is None else stored_name(source)
+    return name if name is None or not is_id(name) or name in configuration(invocation).plans else None
 
 
 @dataclass(slots=True)
@@ -87,6 +107,7 @@ class _Wish:
 
     options: RunOptions
     plan: JsonValue = None
+    name: str | None = None
     input: JsonValue = None
     run_id: str | None = field(default=None, init=False)
 
@@ -99,7 +120,10 @@ class _Wish:
             principal=app.local,
             plan_id=self.options.plan_id,
             plan=self.plan,
+            name=self.name,
             run_id=self.options.run_id,
+            fork_of=self.options.fork_of,
+            from_step=self.options.from_step,
             input=self.input,
             request_key=self.options.key,
             wait_s=0,

@@ -16,6 +16,8 @@ from .exits import CommandError, Exit
 from .invocation import Invocation
 from .ports import Tools
 from .screen import Screen
+from .stored import section
+from .stored import summaries as plans_of
 from .tools import summaries
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Checked:
     """What was found; `findings` have severity, rule_id and text."""
 
     tools: list[dict[str, Any]]
+    plans: list[dict[str, Any]]
     findings: list[dict[str, Any]]
 
     @property
@@ -45,7 +48,8 @@ def check(invocation: Invocation) -> int:
     secrets = _secrets(path)
     _require_readable(invocation, path, secrets)
     checked = _checked(invocation, secrets)
-    answer = {"ok": checked.ok, "config": str(path), "tools": checked.tools, "findings": checked.findings}
+    answer = {"ok": checked.ok, "config": str(path), "tools": checked.tools, "plans": checked.plans}
+    answer["findings"] = checked.findings
     Screen.of(invocation).answer(answer, _report(str(path), checked))
     return Exit.DONE if checked.ok else Exit.NO
 
@@ -73,7 +77,7 @@ def _checked(invocation: Invocation, secrets: list[Finding]) -> Checked:
             raise
         texts = error.message.splitlines()  # one for each problem, each with its place
         wrong = [{"severity": "error", "rule_id": None, "text": text} for text in texts]
-        return Checked([], wrong + [_shown(one, one.text) for one in secrets])
+        return Checked([], [], wrong + [_shown(one, one.text) for one in secrets])
 
 
 def _of_tools(app: Tools, secrets: list[Finding]) -> Checked:
@@ -82,9 +86,15 @@ def _of_tools(app: Tools, secrets: list[Finding]) -> Checked:
     from ..http_tools.findings import findings as of_described  # noqa: PLC0415 (as above)
 
     found = check_policy(app.policy, _tests(app), app.catalogue.contracts())
-    found = [*found, *of_described(app.config), *_of_tokens(app.config), *secrets]
+    found = [
+        *found,
+        *of_described(app.config),
+        *app.plan_findings(),
+        *_of_tokens(app.config),
+        *secrets,
+    ]
     found = sorted(found, key=lambda one: list(Severity).index(one.severity))
-    return Checked(summaries(app), [_shown(one, _placed(app, one)) for one in found])
+    return Checked(summaries(app), plans_of(app), [_shown(one, _placed(app, one)) for one in found])
 
 
 def _shown(finding: Finding, text: str) -> dict[str, Any]:
@@ -133,7 +143,7 @@ def _tests(app: Tools) -> list[PolicyTest]:
 def _report(path: str, checked: Checked) -> RenderableType:
     parts: list[RenderableType] = [Text(visible(path), style="dim")]
     if checked.tools or checked.ok:  # where a module is broken, nobody knows which tools there are
-        parts += [render.tools_table(checked.tools), Text("")]
+        parts += [render.tools_table(checked.tools), *section(checked.plans), Text("")]
     for finding in checked.findings:
         wrong = finding["severity"] == "error"
         rule = f" ({finding['rule_id']})" if finding["rule_id"] else ""

@@ -30,9 +30,10 @@ from . import (
 from .calls import Resolution, Then
 from .clients import ALL, CLIENTS, Transport
 from .exits import Exit, usage
+from .graphs import Format
 from .invocation import Invocation
 from .run_commands import runs_app
-from .wording import EVERYWHERE, Wait, example
+from .wording import EVERYWHERE, Output, Wait, example
 
 app = typer.Typer(
     name="counterfoil",
@@ -170,16 +171,19 @@ def call(
 def plan(
     context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FILE|-", help="A plan in JSON: a file, - for stdin, or the JSON.")],
+    graph: Annotated[Format | None, typer.Option(help="Draw it in this form instead.")] = None,
+    output: Output = None,
 ) -> int:
     """Check a plan and show what it would do and need; nothing runs."""
-    return chains.plan(context.obj, source)
+    return chains.plan(context.obj, source, graph, output)
 
 
 @app.command("run", epilog=example("""counterfoil run plan.json --input '{"order_id": "ord_1"}'"""))
 def run_plan(
     context: typer.Context,
     source: Annotated[
-        str | None, typer.Argument(metavar="FILE|-", help="A plan in JSON: a file, - for stdin, or the JSON.")
+        str | None,
+        typer.Argument(metavar="FILE|-|NAME", help="A plan in JSON: a file, - for stdin, the JSON; or a stored plan."),
     ] = None,
     *,
     plan_id: Annotated[str | None, typer.Option(metavar="ID", help="A plan that `plan` has kept.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from .arguments import parse_json
 from .exits import usage
 
 STDIN: Final = "-"
+_NAME: Final = re.compile(r"[a-z0-9_]{1,64}")
 LARGEST: Final = 16 * 1024 * 1024
 """More bytes than any plan may have; what is longer is not read."""
 
@@ -30,17 +32,27 @@ def read_document(source: str) -> JsonValue:
     return parse_json(_read(Path(source)), source)
 
 
+def stored_name(source: str) -> str | None:
+    """The name of a stored plan; None for a document. What has such a name and is a file is that file."""
+    return source if _NAME.fullmatch(source) and not Path(source).is_file() else None
+
+
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(LARGEST)
     except OSError as error:
-        known = f"; a plan that is kept runs with: counterfoil run --plan-id {path}" if _is_id(path) else ""
+        known = (
+            f"; a plan that is kept runs with: counterfoil run --plan-id {path}"
+            if is_id(path.name) and len(path.parts) == 1
+            else ""
+        )
         raise usage(f"the plan {path} cannot be read: {error.strerror or error}{known}") from error
 
 
-def _is_id(path: Path) -> bool:
-    return path.name.startswith("plan_") and len(path.parts) == 1
+def is_id(name: str) -> bool:
+    """Whether it looks like the id of a kept plan."""
+    return name.startswith("plan_")
 
 
 def steps_of(document: JsonValue) -> list[Mapping[str, Any]]:

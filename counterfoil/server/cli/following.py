@@ -18,6 +18,7 @@ _LISTED: Final = 5
 """How many proposals or calls have a command each; the run's page lists more of them."""
 _BY_RUN: Final = "Take it up with run."
 _THE_LAST: Final = "Find out what became of it, with the commands below; nothing further starts."
+_SEARCHED: Final = "tool_search finds stored plans beside tools."
 _RUN_TEXTS: Final = {
     "confirm": "A person decides in a terminal, with the commands below; then a running server, or resume, goes on.",
     "reconcile": "Find out what became of it, with the commands below; then the run goes on.",
@@ -60,7 +61,7 @@ def run_text(view: View) -> str | None:
 
 def error_text(error: View) -> str:
     """An error's code and message, with a command in the place of the base tool that searches."""
-    message = str(error.get("message"))
+    message = str(error.get("message")).replace(_SEARCHED, "See: counterfoil tools list")
     if error.get("code") == "unknown_tool":
         message = message.replace("Use tool_search to find tools.", "See: counterfoil tools list")
     return visible(f"{error.get('code')}: {message}")
@@ -138,10 +139,12 @@ def _commands_of_step(step: View) -> Sequence[str]:
 
 
 def _commands_of_chain(step: View) -> Sequence[str]:
-    run_id, plan_id = (part(step, "arguments").get(name) for name in ("run_id", "plan_id"))
+    run_id, plan_id, name = (part(step, "arguments").get(name) for name in ("run_id", "plan_id", "name"))
     match step.get("tool"):
         case "run" if run_id:
             return [f"counterfoil runs resume {run_id}"]
+        case "run" if name:
+            return [f"counterfoil run {name} --input JSON"]
         case "run":
             return [f"counterfoil run --plan-id {plan_id}" if plan_id else "counterfoil run FILE"]
         case "plan":

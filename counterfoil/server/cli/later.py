@@ -10,7 +10,7 @@ from .exits import CommandError, Exit
 LATER: Final = frozenset(
     {
         *("import", "worker", "console", "bench"),
-        *("tools pin", "runs fork", "runs replay", "runs graph"),
+        "tools pin",
     }
 )
 

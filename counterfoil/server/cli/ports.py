@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from ...canonical import JsonObject, JsonValue
 from ...registry.contract import Contract
+from ...registry.named_plans import NamedPlan, Offer
 from ...registry.principal import Principal
 from ...registry.request import CallRequest, RunRequest
 from ...runtime.deciding import Decider
 
 if TYPE_CHECKING:
     from ...registry.policy import Policy
+    from ...registry.policy_check import Finding
     from ..config import Configuration
+    from ..graph import Graph
 
 DecisionWord = Literal["approve", "reject"]
 
@@ -170,12 +173,28 @@ class Catalogue(Protocol):
         """What unpinned calls take, by name."""
         ...
 
+    def entries(self) -> Sequence[Entry]:
+        """Every version of every tool."""
+        ...
+
+    def plan(self, name: str) -> NamedPlan | None:
+        """The stored plan of this name."""
+        ...
+
+    def plans(self) -> Sequence[NamedPlan]:
+        """All stored plans, by name."""
+        ...
+
+    def offer(self, plan: NamedPlan, principal: Principal, policy: Policy) -> Offer:
+        """What a principal is told of a stored plan."""
+        ...
+
 
 class Hit(Protocol):
-    """One tool that fits a search."""
+    """One tool or stored plan that fits a search."""
 
     @property
-    def contract(self) -> Contract: ...  # noqa: D102 (as the shelf has it, like the rest)
+    def contract(self) -> Contract | Offer: ...  # noqa: D102 (as the shelf has it, like the rest)
     @property
     def score(self) -> float: ...  # noqa: D102
     @property
@@ -217,9 +236,17 @@ class Tools(Protocol):
     @property
     def local(self) -> Principal: ...  # noqa: D102
 
+    def plan_findings(self) -> Sequence[Finding]:
+        """Stored plans that this principal could not run."""
+        ...
+
 
 class App(Tools, Protocol):
     """One open application."""
 
     @property
     def runtime(self) -> Runtime: ...  # noqa: D102 (its type says it)
+
+    async def graph(self, run_id: str) -> tuple[View, Graph | None]:
+        """A run of the local principal and its picture, which a refusal has not."""
+        ...

@@ -6,9 +6,12 @@ from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any
 
+from rich.console import Group, RenderableType
+
 from ...registry.contract import Contract
+from ...registry.named_plans import Offer
 from ...tools.base.search import summary as in_a_line
-from . import render, tool_card
+from . import render, stored, tool_card
 from .doors import with_tools
 from .exits import CommandError, Exit
 from .invocation import Invocation
@@ -28,6 +31,7 @@ def summary(contract: Contract, approval: str) -> dict[str, Any]:
         "scopes": list(contract.gate.scopes),
         "tags": list(contract.text.tags),
         "schema_digest": contract.short_digest,
+        **({"manual": True} if contract.gate.manual else {}),
     }
 
 
@@ -40,14 +44,18 @@ def _seen(app: Tools, contract: Contract) -> dict[str, Any]:
     return summary(contract, app.policy.standing(contract, app.local))
 
 
+def _found(app: Tools, one: Contract | Offer) -> dict[str, Any]:
+    return stored.summary(one) if isinstance(one, Offer) else _seen(app, one)
+
+
 def show_all(invocation: Invocation) -> int:
     """List the tools."""
 
-    def use(app: Tools) -> list[dict[str, Any]]:
-        return summaries(app)
+    def use(app: Tools) -> dict[str, Any]:
+        return {"tools": summaries(app), "plans": stored.summaries(app)}
 
     listed = with_tools(invocation, use)
-    Screen.of(invocation).answer({"tools": listed}, render.tools_table(listed))
+    Screen.of(invocation).answer(listed, Group(render.tools_table(listed["tools"]), *stored.section(listed["plans"])))
     return Exit.DONE
 
 
@@ -58,7 +66,7 @@ def search(invocation: Invocation, query: str, limit: int) -> int:
         found = app.shelf.search(app.local, query=query, names=(), category=None, limit=limit)
         matches = [
             {
-                **_seen(app, hit.contract),
+                **_found(app, hit.contract),
                 "summary": in_a_line(hit.contract.text.description),
                 "score": round(hit.score, 3),
             }
@@ -74,14 +82,18 @@ def search(invocation: Invocation, query: str, limit: int) -> int:
 
 
 def show(invocation: Invocation, name: str) -> int:
-    """Show one contract."""
+    """Show one contract, or one stored plan."""
 
-    def use(app: Tools) -> dict[str, Any]:
+    def use(app: Tools) -> tuple[dict[str, Any], RenderableType]:
+        plan = app.catalogue.plan(name)
+        if plan is not None:
+            told = stored.details(app, plan)
+            return told, stored.card(told)
         contract = contract_of(app, name)
-        return {**_seen(app, contract), **_details(contract)}
+        shown = {**_seen(app, contract), **_details(contract)}
+        return shown, tool_card.card(shown)
 
-    shown = with_tools(invocation, use)
-    Screen.of(invocation).answer(shown, tool_card.card(shown))
+    Screen.of(invocation).answer(*with_tools(invocation, use))
     return Exit.DONE
 
 

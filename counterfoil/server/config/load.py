@@ -18,6 +18,7 @@ from .kinds import SQLITE
 from .later import message_for, take_out
 from .lines import Places
 from .places import default_ledger_path
+from .plan_tables import PlanTable
 from .reference import table_at
 from .table import key_of
 from .tables import (
@@ -71,6 +72,7 @@ class Configuration:
     python: PythonTable
     http: HttpTable
     tools: dict[str, ToolTable]
+    plans: dict[str, PlanTable]
     places: Places = field(repr=False, compare=False)
 
     def problem(self, path: KeyPath, message: str, nearest: str | None = None) -> Problem:

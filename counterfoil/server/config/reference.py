@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from . import auth_tables, budget_tables, tables, tool_tables
+from . import auth_tables, budget_tables, plan_tables, tables, tool_tables
 from .errors import KeyPath
 from .table import Table, key_of
 from .tables import Document
@@ -115,7 +115,7 @@ def _members(annotation: type) -> str:
 def _texts() -> dict[tuple[str, str], str]:
     """The text below each key, by class and key; read from the source, so that a start does not pay for it."""
     texts: dict[tuple[str, str], str] = {}
-    modules = (tables, auth_tables, budget_tables, tool_tables)
+    modules = (tables, auth_tables, budget_tables, plan_tables, tool_tables)
     for node in (node for module in modules for node in ast.parse(inspect.getsource(module)).body):
         if not isinstance(node, ast.ClassDef):
             continue

@@ -32,6 +32,7 @@ from .kinds import (
     WordOfEffect,
     asks_somebody,
 )
+from .plan_tables import PlanTable
 from .table import Table
 from .tool_tables import HttpTable, ToolTable
 
@@ -271,3 +272,5 @@ class Document(Table):
     """The guarded outbound client."""
     tools: dict[Name, ToolTable] = Field(default_factory=dict)
     """Tools that need no Python, by name."""
+    plans: dict[Name, PlanTable] = Field(default_factory=dict)
+    """Stored plans, by name."""

@@ -18,7 +18,8 @@ This server runs tools on your behalf and records each call. Most tools are not 
 input_schema.
 3. Several steps with a write among them: plan the whole chain, then run its plan_id, instead of calling one by one. \
 "${order.total}" in a step's args is an output of the step order and makes it wait for it; never copy values yourself. \
-plan checks all and runs nothing; run goes on without you: follow it with status(run_id).
+plan checks all and runs nothing; run goes on without you: follow it with status(run_id). A match titled Stored plan \
+is such a chain ready made: run(name, input).
 4. Read state or status, outcome, sent and next of the answer; next says how to go on.
 5. awaiting_approval: a person decides outside this conversation. Tell the user what how says, then confirm or status. \
 Never try to get around it.

@@ -1,4 +1,4 @@
-"""`tool_search`: how a model finds a tool, its schema and the digest that a call has to show.
+"""`tool_search`: how a model finds a tool, its schema and the digest that a call has to show; stored plans beside them.
 
 It only looks at the catalogue through a `Shelf`; what a principal may not see is decided there.
 """
@@ -10,6 +10,8 @@ from functools import partial
 from typing import Final, cast
 
 from ...canonical import JsonObject, JsonValue, canonical
+from ...registry.contract import Contract
+from ...registry.named_plans import Offer
 from ...registry.principal import Principal
 from ...registry.search import QUERY_CHARS
 from ...registry.stemming import terms
@@ -89,7 +91,7 @@ def _matches(shelf: Shelf, principal: Principal, hits: list[Hit], detail: str) -
     room = SCHEMA_BYTES_MAX
     matches: list[JsonValue] = []
     for place, hit in enumerate(hits):
-        match = _brief(hit, shelf.standing(principal, hit.contract))
+        match = _brief(hit, shelf, principal)
         if place < full and not hit.missing_scopes:
             schemas_of = _schemas(hit)
             size = len(canonical(schemas_of))
@@ -100,10 +102,16 @@ def _matches(shelf: Shelf, principal: Principal, hits: list[Hit], detail: str) -
     return matches
 
 
-def _brief(hit: Hit, standing: str) -> JsonObject:
-    contract = hit.contract
+def _brief(hit: Hit, shelf: Shelf, principal: Principal) -> JsonObject:
+    found = hit.contract
     if hit.missing_scopes:
-        return {"name": contract.name, "missing_scopes": list(hit.missing_scopes)}
+        return {"name": found.name, "missing_scopes": list(hit.missing_scopes)}
+    if isinstance(found, Offer):
+        return _of_plan(found, hit.score)
+    return _of_tool(found, hit.score, shelf.standing(principal, found))
+
+
+def _of_tool(contract: Contract, score: float, standing: str) -> JsonObject:
     return {
         "name": contract.name,
         "version": contract.version,
@@ -113,12 +121,31 @@ def _brief(hit: Hit, standing: str) -> JsonObject:
         "approval": standing,
         "recovery": contract.recovery_class,
         "scopes": list(contract.gate.scopes),
-        "score": round(hit.score, 3),
+        "score": round(score, 3),
         "schema_digest": contract.short_digest,
+        **({"manual": True} if contract.gate.manual else {}),  # a person performs it
+    }
+
+
+def _of_plan(offer: Offer, score: float) -> JsonObject:
+    """A stored plan has no version; its digest names it with its tools, as they were when it was read."""
+    return {
+        "name": offer.name,
+        "version": None,
+        "title": offer.title,
+        "summary": summary(offer.text.description),
+        "effect": offer.effect,
+        "approval": offer.approval,
+        "recovery": offer.recovery,
+        "scopes": list(offer.scopes),
+        "score": round(score, 3),
+        "schema_digest": offer.digest,
     }
 
 
 def _schemas(hit: Hit) -> JsonObject:
+    if isinstance(hit.contract, Offer):
+        return {"input_schema": hit.contract.input_schema}
     declared = hit.contract.schemas
     return {"input_schema": declared.input, **({"output_schema": declared.output} if declared.output else {})}
 

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ...registry.contract import Contract
+from ...registry.named_plans import Offer
 from ...registry.principal import Principal
 
 
 class Hit(Protocol):
-    """One tool that fits."""
+    """One tool that fits, or one stored plan."""
 
     @property
-    def contract(self) -> Contract:
-        """The version that an unpinned call takes."""
+    def contract(self) -> Contract | Offer:
+        """The version that an unpinned call takes; of a stored plan, what it is and needs at the strictest."""
         ...
 
     @property
@@ -38,7 +39,7 @@ class Found(Protocol):
 
     @property
     def more(self) -> int:
-        """Further tools that fit."""
+        """Further ones that fit."""
         ...
 
     @property
@@ -53,9 +54,10 @@ class Shelf(Protocol):
     def search(
         self, principal: Principal, *, query: str | None, names: Sequence[str], category: str | None, limit: int
     ) -> Found:
-        """Tools by words, by exact names, or all of one category; never one that policy denies or that is hidden.
+        """Tools and stored plans by words, by exact names, or all of one category.
 
-        Tools that fail only by scope come, if at all, with `missing_scopes`, and are counted nowhere else.
+        What policy denies, or what is hidden, never comes; what fails only by scope comes, if at all, with
+        `missing_scopes`, and is counted nowhere else.
         """
         ...
 
