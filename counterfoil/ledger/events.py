@@ -50,4 +50,5 @@ class EventType(StrEnum):
     STEP_ENDED = "step_ended"  # what no call says: skipped, not run, failed or refused before anything was sent
     HELD = "held"  # an operator keeps something from being sent
     RELEASED = "released"  # an operator lets it be sent again
+    STEP_REUSED = "step_reused"  # of a fork: the outcome of an earlier run's call stands for it, or may
     STEP_EXPANDED = "step_expanded"  # how many items a `for_each` has

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, case, literal, select
 
 from .approval_rows import ApprovalRow
+from .forking import reused_calls
 from .queries import EVENT_PAGE, EventRow
 from .rows import CallRow, get_call
 from .run_rows import WAKE, RunRow, StepRow, get_run
@@ -16,7 +17,7 @@ from .runs import STEP, calls_of, steps_of
 from .sealing import Bytes, PayloadRow
 from .sql import Count, Fact, Sql, fetch, one
 from .states import CallState
-from .tables import approvals, calls, events, outbox, payloads, runs
+from .tables import approvals, calls, events, outbox, payloads, runs, steps
 from .undoing import UndoNote, undo_calls, undo_notes
 from .verify import sound
 
@@ -55,7 +56,8 @@ class OutputRow(NamedTuple):
 class Snapshot(NamedTuple):
     """Everything that a run's view is made of, as of one moment.
 
-    `elsewhere` is the unresolved call of another run, or a direct one, that it waits for.
+    `elsewhere` is the unresolved call of another run, or a direct one, that it waits for; `reused` are earlier calls
+    that it has taken over as a fork, by their ids.
     """
 
     run: RunRow
@@ -67,20 +69,22 @@ class Snapshot(NamedTuple):
     elsewhere: CallRow | None
     undos: Sequence[CallRow] = ()
     undo_notes: Sequence[UndoNote] = ()
+    reused: Mapping[str, CallRow] = {}
 
 
 _RUN_ID = bindparam("run_id", type_=runs.c.run_id.type)
 HAS_WAKE: Sql[Count] = Sql(
     select(literal(1)).select_from(outbox).where(outbox.c.run_id == _RUN_ID, outbox.c.topic == WAKE).limit(1), Count
 )
+_outputs = select(
+    *[payloads.c[name] for name in PayloadRow._fields],
+    case((payloads.c.bytes <= SMALL, payloads.c.sealed)).label("sealed"),
+).select_from(calls.join(payloads, payloads.c.payload_id == calls.c.output_payload))
 OUTPUTS: Sql[OutputRow] = Sql(
-    select(
-        *[payloads.c[name] for name in PayloadRow._fields],
-        case((payloads.c.bytes <= SMALL, payloads.c.sealed)).label("sealed"),
-    )
-    .select_from(calls.join(payloads, payloads.c.payload_id == calls.c.output_payload))
-    .where(calls.c.run_id == _RUN_ID, calls.c.step.is_not(None), calls.c.route == STEP),
-    OutputRow,
+    _outputs.where(calls.c.run_id == _RUN_ID, calls.c.step.is_not(None), calls.c.route == STEP), OutputRow
+)
+REUSED_OUTPUTS: Sql[OutputRow] = Sql(
+    _outputs.where(calls.c.call_id.in_(select(steps.c.reused).where(steps.c.run_id == _RUN_ID))), OutputRow
 )
 CALL_EVENTS: Sql[EventRow] = Sql(
     select(events.c.seq, events.c.type, events.c.at, events.c.body)
@@ -128,16 +132,19 @@ def snapshot(run_id: str, *, outputs: bool = True) -> Fact[Snapshot | None]:
     run = yield from get_run(run_id)
     if run is None:
         return None
-    found = yield from calls_of(run_id)
+    found, notes = (yield from calls_of(run_id)), (yield from steps_of(run_id))
+    reused = yield from reused_calls(run_id, notes)
     payloads_ = (yield from fetch(OUTPUTS, run_id=run_id)) if outputs else []
+    payloads_ += (yield from fetch(REUSED_OUTPUTS, run_id=run_id)) if outputs and reused else []
     return Snapshot(
         run,
         found,
-        (yield from steps_of(run_id)),
+        notes,
         (yield from pending_of(run_id)),
         (yield from usage(run_id)),
         {row.payload_id: row for row in payloads_},
         None if run.waits_for is None else (yield from get_call(run.waits_for)),
         (yield from undo_calls(run_id)) if run.verdict is not None else (),
         (yield from undo_notes(run_id)) if run.verdict is not None else (),
+        reused,
     )

@@ -7,6 +7,7 @@ change means is said in `runs`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -101,6 +102,12 @@ class StepRow(NamedTuple):
     reused: str | None = None
 
 
+class Overtaken(NamedTuple):
+    """A run that is forked has changed since it was looked at: it is to be looked at again."""
+
+    run_id: str
+
+
 class Standing(NamedTuple):
     """What a call of a run must know of it: who drives it, whether it may send, and where the chain ends.
 
@@ -164,6 +171,15 @@ _EXTEND = _update_run("seq", "head", "updated_at", "version")
 def get_run(run_id: str) -> Fact[RunRow | None]:
     """A run's row, locked for this transaction where the database locks rows."""
     return (yield from one(SELECT_RUN, of=run_id))
+
+
+def changed_since(versions: Mapping[str, int]) -> Fact[str | None]:
+    """The first of these runs that is at another version."""
+    for run_id, version in versions.items():
+        found = yield from get_run(run_id)
+        if found is None or found.version != version:
+            return run_id
+    return None
 
 
 def standing(run_id: str) -> Fact[Standing]:

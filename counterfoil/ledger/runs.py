@@ -7,7 +7,7 @@ wake that came meanwhile, so that none is lost between the last look and the end
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ from .approvals import run_stood_still
 from .chain import INSERT_EVENT, Head, following
 from .events import EventType
 from .rows import CallRow
-from .run_rows import WAKE, WHOLE, PlanRow, RunRow, StepRow, get_run, post, touch_run
+from .run_rows import WAKE, WHOLE, Overtaken, PlanRow, RunRow, StepRow, changed_since, get_run, post, touch_run
 from .sealing import Sealed, store
 from .sql import Count, Fact, Sql, add, change, fetch, one
 from .tables import calls, outbox, plans, runs, steps
@@ -94,6 +94,13 @@ class StepChange(NamedTuple):
     reused: str | None = None
 
 
+class TakeOver(NamedTuple):
+    """What a fork takes over: a row for each place, and the versions of the runs whose calls these rows name."""
+
+    places: Sequence[StepChange]
+    versions: Mapping[str, int]
+
+
 STEP: Final = "step"
 _MINE = (runs.c.tenant == bindparam("tenant"), runs.c.subject == bindparam("subject"))
 _RUN = [runs.c[name] for name in RunRow._fields]
@@ -153,15 +160,22 @@ TAKE_WAKES: Sql[Any] = Sql(delete(outbox).where(outbox.c.run_id == bindparam("ru
 
 
 def create_run(
-    run: RunRow, plan: PlanRow | None, sealed: Sequence[Sealed], *, owner_id: str | None = None
-) -> Fact[RunRow | KeyTaken]:
+    run: RunRow,
+    plan: PlanRow | None,
+    sealed: Sequence[Sealed],
+    *,
+    owner_id: str | None = None,
+    fork: TakeOver | None = None,
+) -> Fact[RunRow | KeyTaken | Overtaken]:
     """Make a run, driven by `owner_id` from its first moment, or by whoever takes its wake.
 
-    `plan` is stored with it where it is new, `sealed` are the payloads of both.
+    `plan` is stored with it where it is new, `sealed` are the payloads of both, `fork` what it takes over.
     """
     taken = yield from one(SELECT_BY_KEY, tenant=run.tenant, subject=run.subject, request_key=run.request_key)
     if taken is not None:
         return taken if taken.run_id == run.run_id else KeyTaken(taken)
+    if fork is not None and (changed := (yield from changed_since(fork.versions))) is not None:
+        return Overtaken(changed)
     for payload in sealed:
         yield from store(payload)
     if plan is not None:
@@ -174,11 +188,17 @@ def create_run(
         "subject": run.subject, "client": run.client, "parent_run_id": run.parent_run_id, "owner": owner_id,
     }  # fmt: skip
     head, entry = following(Head.new(run.run_id), run.tenant, None, EventType.RUN_CREATED, at, _told(data))
-    made = run._replace(version=1, seq=head.seq, head=head.hash)
+    entries = [entry]
+    for place in fork.places if fork is not None else ():
+        head, entry = following(head, run.tenant, None, EventType.STEP_REUSED, at, _told(_of_place(place)))
+        entries.append(entry)
+        yield PUT_STEP, StepRow(run.run_id, at=at, **place._asdict())._asdict()
+    made = run._replace(version=len(entries), seq=head.seq, head=head.hash)
     if owner_id is not None:
         made = made._replace(status="running", owner_id=owner_id, wakes=1, started_at=at)
     yield from add(runs, made)
-    yield INSERT_EVENT, entry
+    for entry in entries:
+        yield INSERT_EVENT, entry
     if owner_id is None:
         yield from post(run.run_id, at)
     return made
@@ -235,11 +255,12 @@ def note_steps(run_id: str, owner_id: str, changes: Sequence[StepChange], at: in
     for step in changes:
         row = StepRow(run_id, at=at, **step._asdict())
         before = yield from one(SELECT_STEP, run_id=run_id, step=step.step, item=step.item)
+        if before is not None and before.reused is not None:
+            row = row._replace(reused=before.reused)  # however it ends here: what the earlier call did stands
         if before is not None and before._replace(at=at) == row:
             continue  # the answer to its commit was lost, and it comes again
         event = EventType.STEP_EXPANDED if step.items is not None else EventType.STEP_ENDED
-        told = step._asdict() | {"details": None, "item": None if step.item == WHOLE else step.item}
-        run = yield from touch_run(run, event, at, _told(told))
+        run = yield from touch_run(run, event, at, _told(_of_place(step)))
         yield PUT_STEP, row._asdict()
     return run
 
@@ -358,6 +379,10 @@ def calls_of(run_id: str) -> Fact[list[CallRow]]:
 def steps_of(run_id: str) -> Fact[list[StepRow]]:
     """What no call says of a run's steps."""
     return (yield from fetch(SELECT_STEPS, run_id=run_id))
+
+
+def _of_place(change: StepChange) -> JsonObject:
+    return change._asdict() | {"details": None, "item": None if change.item == WHOLE else change.item}
 
 
 def _told(data: JsonObject) -> JsonObject:

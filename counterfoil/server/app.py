@@ -281,8 +281,8 @@ async def _open_ledger(config: Configuration, clock: Clock) -> Ledger:
         path=config.ledger_path,
         durability=config.ledger.durability,
         lease_s=config.ledger.lease_s,
-        payload_keys=_keys(config, config.ledger.payload_keys, ("ledger", "payload_keys")),
-        approval_keys=_keys(config, config.approvals.keys, ("approvals", "keys")),
+        payload_keys=keys_of(config, config.ledger.payload_keys, ("ledger", "payload_keys")),
+        approval_keys=keys_of(config, config.approvals.keys, ("approvals", "keys")),
         clock=clock.now,
     )
     ends = clock.monotonic() + OPEN_WAIT_S
@@ -295,7 +295,12 @@ async def _open_ledger(config: Configuration, clock: Clock) -> Ledger:
             await asyncio.sleep(OPEN_PAUSE_S)
 
 
-def _keys(config: Configuration, references: tuple[str, ...], key: KeyPath) -> list[str]:
+def keys_of(config: Configuration, references: tuple[str, ...], key: KeyPath) -> list[str]:
+    """The secrets that these references name.
+
+    Raises:
+        ConfigError: one of them cannot be read.
+    """
     try:
         return [resolve(reference, config.path.parent).reveal() for reference in references]
     except SecretError as error:

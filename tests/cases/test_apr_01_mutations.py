@@ -72,6 +72,8 @@ ASKED_AGAIN: Final = ("awaiting_approval", None, "superseded")
 """Whatever no longer is what was decided is put to a person anew."""
 ENDS: Final = dict.fromkeys(CHANGES, ASKED_AGAIN) | {
     AS_IT_WAS: ("settled", None, "consumed"),
+    "tenant": ("refused", "authority_expired", "revoked"),  # of somebody whom no configuration knows
+    "requester": ("refused", "authority_expired", "revoked"),
     "run": ("queued", None, "approved"),  # a chain without its run: it stands still, and `verify` names it
     "step": ("queued", None, "approved"),
     "version": ("queued", None, "approved"),  # nobody serves it; it is asked again once its window has passed

@@ -59,7 +59,8 @@ def test_a_reconcile_is_done_once_the_run_has_ended_with_nothing_unknown() -> No
         ("runs",),
         ("runs", "show", "call_1"),
         ("runs", "cancel", "plan_1"),
-        ("runs", "fork", "run_1"),
+        ("runs", "fork", "call_1"),
+        ("runs", "replay", "plan_1"),
         ("runs", "list", "--limit", "0"),
     ],
 )

@@ -85,7 +85,6 @@ def test_help_is_an_answer(command: Command, line: list[str]) -> None:
 
 
 LATER = [
-    *(["runs", "fork", "r"], ["runs", "replay", "r"]),
     ["signal", "r", "s"],
     *(["import", "f"], ["worker"], ["console", "--help"], ["tools", "pin"]),
 ]

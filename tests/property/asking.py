@@ -194,7 +194,7 @@ class Asking(Base):
         if call.sent == "unknown" or (call.crossings and not call.resources):
             return frozenset()
         found = self.model.neighbours(call.tool, call.subject, call.resources, mine=call.call_id)
-        return frozenset().union(*(stop.calls for stop in found if stop.kind == "unresolved"))
+        return frozenset[str]().union(*(stop.calls for stop in found if stop.kind == "unresolved"))
 
     def withdraws(self, call: Standing) -> None:
         """A waiting call is cancelled."""

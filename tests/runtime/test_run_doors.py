@@ -186,8 +186,9 @@ async def test_a_plan_whose_tool_has_changed_is_stale_at_once_and_a_run_of_it_is
     ("stated", "code"),
     [
         ({"name": "stored"}, "not_found"),
-        ({"fork_of": "run_1"}, "plan_invalid"),
-        ({"plan_id": "plan_1", "fork_of": "run_1", "from_step": "a"}, "plan_invalid"),
+        ({"fork_of": "run_1"}, "not_found"),
+        ({"plan_id": "plan_1", "fork_of": "run_1", "from_step": "a"}, "invalid_arguments"),
+        ({"plan_id": "plan_1", "from_step": "a"}, "invalid_arguments"),
         ({}, "invalid_arguments"),
         ({"plan_id": "plan_1", "run_id": "run_1"}, "invalid_arguments"),
         ({"run_id": "run_1", "input": {}}, "invalid_arguments"),

@@ -15,12 +15,13 @@ from ...ledger.approving import withdraw
 from ...ledger.run_calls import calls_at, living
 from ...ledger.runs import StepChange
 from ...ledger.states import CallState
-from ...registry.vocabulary import ErrorCode, OutcomeClass
+from ...registry.vocabulary import OutcomeClass
 from ..clock import MICROSECOND
 from ..plan.model import OnPlanFailure
 from ..stepping import NO_OUTPUT, Ended, HeldUp, NoOutput, NotNow, Refused, RunSaysNo
 from .board import SPENT, Halt, Later, Place
 from .folding import is_over_its_budget, state_of
+from .reusing import Again
 from .states import ENDED, StepState
 from .steps import Expanded, Moved, Skipped, Unresolvable
 
@@ -61,13 +62,10 @@ class Arrivals:
         match result:
             case Ended(row=row, output=output):
                 await self.stands(place, row, output)
-            case Skipped():
-                self._end(place, StepState.SKIPPED, reason="when", message="Its `when` was false.")
             case Expanded(values=values):
                 self._expand(place, values)
-            case Unresolvable(message=message):
-                outcome, code = OutcomeClass.INVALID_REQUEST.value, ErrorCode.INVALID_ARGUMENTS.value
-                self._end(place, StepState.FAILED, outcome=outcome, code=code, message=message)
+            case Skipped() | Unresolvable() | Again():
+                self._ended_unsent(place, result)
             case Refused(reason=reason):
                 self._refused(place, reason)
             case HeldUp(row=row):
@@ -80,6 +78,17 @@ class Arrivals:
                 self._board.back.append(place)
             case Moved():
                 self._board.back.append(place)
+
+    def _ended_unsent(self, place: Place, result: Skipped | Unresolvable | Again) -> None:
+        match result:
+            case Skipped():
+                self._end(place, StepState.SKIPPED, reason="when", message="Its `when` was false.")
+            case Unresolvable(message=message, code=code):
+                outcome = OutcomeClass.INVALID_REQUEST.value
+                self._end(place, StepState.FAILED, outcome=outcome, code=code.value, message=message)
+            case Again(row=row):
+                self._board.end_reused(place, row)
+                self._after_end()
 
     async def stands(self, place: Place, row: CallRow, output: JsonValue | NoOutput = NO_OUTPUT) -> None:
         """How a place's call stands now; what can go on does, what has ended is counted, what waits is kept."""

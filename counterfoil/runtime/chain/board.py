@@ -186,6 +186,14 @@ class Board:
         self.notes.append(change)
         self._end(place, StepState(change.state), None, change.code)
 
+    def end_reused(self, place: Place, row: CallRow) -> None:
+        """An earlier run's call stands for this place; what it did stays that run's."""
+        change = StepChange(
+            self.step_id(place.step), place.item, StepState.SUCCEEDED.value, row.outcome, reused=row.call_id
+        )
+        self.notes.append(change)
+        self._end(place, StepState.SUCCEEDED, row, None)
+
     def end_halted(self, place: Place, halt: Halt) -> None:
         """A place has ended because nothing more is started."""
         self.end_by_note(place, self._halted(place, halt))

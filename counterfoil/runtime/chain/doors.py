@@ -30,6 +30,7 @@ from ..refusal import RefusedError, refuse
 from ..tasks import log_fault
 from ..views import WAIT_S, ErrorView, Next, PlainView, events_part, how_to_decide
 from .beginning import Beginner, Begun, refusal_of_plan, require_known
+from .forking import Forker
 from .news import News
 from .settling import Settler
 from .states import RunStatus
@@ -95,6 +96,7 @@ class RunDoors:
         self._viewer = RunViewer(parts, plans)
         self._follower = RunFollower(parts, self._watch, around.driver.is_driven)
         self._beginner = Beginner(parts, plans)
+        self._forker = Forker(parts, plans, self._beginner, around.driver.read)
         self._settler = Settler(parts, around.reconciler, around.driver)
 
     async def plan(self, principal: Principal, document: JsonValue) -> PlanView:
@@ -135,9 +137,13 @@ class RunDoors:
             if request.run_id is not None:
                 wish.found = await self._take_up(wish, request.run_id)
                 return
-            begun = wish.found = await self._beginner.begin(request, lambda: wish.stop)
-            if begun is not None and begun.planned is not None and not wish.stop:
-                self._driver.begin(begun.run, begun.planned)
+            if request.fork_of is not None:
+                begun = await self._forker.begin(request, request.fork_of, lambda: wish.stop)
+            else:
+                begun = await self._beginner.begin(request, lambda: wish.stop)
+            wish.found = begun
+            if begun is not None and not begun.replayed and not wish.stop:
+                self._drive(begun)
         except PlanInvalidError as error:
             wish.found = RunView(*self._invalid(request.principal, "run", error))
         except RefusedError as error:
@@ -148,6 +154,12 @@ class RunDoors:
         except Exception as error:  # noqa: BLE001 (where a request enters: a fault of ours must reach its caller)
             log_fault("a request for a run ended", error)
             wish.found = _refused(broken())
+
+    def _drive(self, begun: Begun) -> None:
+        if begun.planned is None:
+            self._driver.wake(begun.run.run_id)
+        else:
+            self._driver.begin(begun.run, begun.planned)
 
     def _require_open(self) -> None:
         if self._is_closing():

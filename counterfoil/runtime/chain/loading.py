@@ -6,16 +6,18 @@ Living through a run and loading it give the same board; what is stored decides,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...ledger.forking import reused_calls, taken_over
 from ...ledger.run_rows import WHOLE
 from ...ledger.runs import calls_of, steps_of
 from ...ledger.undoing import is_in_doubt
 from .board import CANCEL, OVERDUE, SPENT, Board, Items, Place
 from .folding import fold_items, has_effect, is_over_its_budget, state_of
 from .outputs import Outputs
+from .reusing import Reusable, reusable
 from .scheduler import End
 from .states import ENDED, StepState
 
@@ -46,6 +48,8 @@ class Stored:
     given_input: JsonObject
     calls: list[CallRow]
     steps: list[StepRow]
+    reused: Mapping[str, CallRow] = field(default_factory=dict[str, "CallRow"])
+    """Earlier calls that a fork has taken over, or may, by their ids."""
 
 
 class PlanMissingError(Exception):
@@ -68,7 +72,8 @@ async def load_calls(parts: Parts, run: RunRow, planned: Planned) -> Stored:
     """What was recorded of its steps so far. Asked in the writer's thread, after everything that was recorded."""
     calls = await parts.ledger.record(lambda: calls_of(run.run_id))
     steps = await parts.ledger.record(lambda: steps_of(run.run_id))
-    return Stored(planned.plan, planned.given_input, calls, steps)
+    reused = await parts.ledger.record(lambda: reused_calls(run.run_id, steps))
+    return Stored(planned.plan, planned.given_input, calls, steps, reused)
 
 
 def read_steps(parts: Parts, plan: Plan) -> frozenset[int]:
@@ -87,7 +92,7 @@ class TakenUp:
 
     `open_calls` are its calls that have not ended, `expanding` the `for_each` steps of which some items have not begun.
     `last_end` is when the last of its ends came, in microseconds; `halt` is why a driver before this one started
-    nothing more, as far as its places say it.
+    nothing more, as far as its places say it; `reusable` is what a fork may still take over.
     """
 
     board: Board
@@ -96,6 +101,7 @@ class TakenUp:
     expanding: list[int]
     last_end: int
     halt: Halt | None
+    reusable: Reusable
 
 
 def board_of(
@@ -106,8 +112,10 @@ def board_of(
     outputs = Outputs(plan, read)
     board = Board(run, plan, reads, outputs, tell)
     index = {step.id: step.index for step in plan.steps}
-    rows = {Place(index[row.step], _item(row)): row for row in stored.calls if row.step in index}
+    own = {Place(index[row.step], _item(row)): row for row in stored.calls if row.step in index}
     notes = {Place(index[note.step], note.item): note for note in stored.steps if note.step in index}
+    earlier = {Place(index[step], item): row for (step, item), row in taken_over(stored.steps, stored.reused).items()}
+    rows = earlier | own
     _take_items(board, rows, notes)
     ends = sorted(_ends(plan, board, rows, notes), key=lambda found: found[0])
     begun = {place.step for place in rows} | set(board.items)
@@ -116,14 +124,16 @@ def board_of(
         empty = note is not None and note.items == 0
         outputs.ended(end.step, _rows_of(end, items, rows, empty=empty), whole=items is not None or empty)
         board.codes[board.step_id(end.step)] = _code(end.step, items, rows, notes)
-    board.effects = any(has_effect(row) for row in rows.values())
-    board.doubtful = [row.call_id for row in rows.values() if is_in_doubt(row)]
+    board.effects = any(has_effect(row) for row in own.values())
+    board.doubtful = [row.call_id for row in own.values() if is_in_doubt(row)]
     ended = {end.step for _, end in ends}
     board.begin(begun, [_caused(end, notes, index) for _, end in ends])
     open_calls = [(place, row) for place, row in rows.items() if place.step not in ended and state_of(row) not in ENDED]
     expanding = [step for step, items in board.items.items() if items.unstarted]
     last_end = max((found[0][0] for found in ends), default=0)
-    return TakenUp(board, outputs, open_calls, expanding, last_end, _halt(run, rows.values(), notes.values()))
+    halt = _halt(run, own.values(), [note for place, note in notes.items() if place not in earlier])
+    again = reusable({place: note for place, note in notes.items() if place not in own}, stored.reused)
+    return TakenUp(board, outputs, open_calls, expanding, last_end, halt, again)
 
 
 def _halt(run: RunRow, rows: Collection[CallRow], notes: Collection[StepRow]) -> Halt | None:

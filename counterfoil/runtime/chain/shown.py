@@ -7,9 +7,10 @@ waits.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ...ledger.forking import taken_over
 from ...ledger.run_rows import WHOLE
 from ...registry.vocabulary import ErrorCode, OutcomeClass
 from ..plan.model import Needs
@@ -65,6 +66,8 @@ class StepShown:
     error: ErrorView | None
     row: CallRow | None = None
     items: tuple[ItemShown, ...] | None = None
+    run_id: str | None = None
+    """The run that it is a step of: calls of another one were taken over."""
 
     @property
     def rows(self) -> list[CallRow]:
@@ -85,23 +88,35 @@ class StepShown:
             "state": self.state.value,
             "outcome": self.outcome,
             **calls,
-            "attempts": sum(row.attempts for row in self.rows),
-            "reason": self.reason,
+            "attempts": sum(row.attempts for row in self.rows if row.run_id == self.run_id),
+            "reason": self.reason or self._origin,
             "error": None if self.error is None else self.error.wire(),
         }
+
+    @property
+    def _origin(self) -> str | None:
+        """Where its outcome comes from, if not from this run."""
+        foreign = [row for row in self.rows if row.run_id != self.run_id]
+        if not foreign:
+            return None
+        runs = ", ".join(sorted({row.run_id for row in foreign}))
+        some = "" if self.items is None or len(foreign) == len(self.items) else f"{len(foreign)} of its items "
+        return f"{some}reused from {runs}"
 
 
 def show_steps(plan: Plan, found: Snapshot) -> list[StepShown]:
     """All steps of a run, in declared order."""
-    rows = {(row.step or "", WHOLE if row.item is None else row.item): row for row in found.calls}
+    own = {(row.step or "", WHOLE if row.item is None else row.item): row for row in found.calls}
+    rows = taken_over(found.steps, found.reused) | own
     notes = {(note.step, note.item): note for note in found.steps}
     asked_for = {approval.call_id: approval.reason for approval in found.pending}
     told = [_show(step, rows, notes, asked_for) for step in plan.steps]
     states = [StepState.WAITING if one is None else one.state for one in told]
-    return [
+    shown = [
         one or StepShown(step, _unstarted(step, plan.edges[step.index], states), None, None, None)
         for step, one in zip(plan.steps, told, strict=True)
     ]
+    return [replace(one, run_id=found.run.run_id) for one in shown]
 
 
 def _show(
@@ -114,7 +129,7 @@ def _show(
     row, note = rows.get((step.id, WHOLE)), notes.get((step.id, WHOLE))
     if row is not None:
         return StepShown(step, state_of(row), _outcome(row, None), _reason(row, asked_for), error_of(row), row)
-    if note is None:
+    if note is None or note.state == StepState.WAITING:  # that is of what a fork may take over, and says nothing yet
         return None
     if note.items:
         return _show_items(step, [_item(step.id, n, rows, notes) for n in range(note.items)])

@@ -17,7 +17,7 @@ from ...ledger.run_rows import WHOLE
 from ...ledger.states import CallState
 from ...registry.predicates import kind_of
 from ...registry.request import CallRequest
-from ...registry.vocabulary import JsonValue, RecoveryClass, Route
+from ...registry.vocabulary import ErrorCode, JsonValue, RecoveryClass, Route
 from ..case import Within
 from ..gathering import Gathering
 from ..plan.hiding import hidden_places
@@ -25,6 +25,7 @@ from ..plan.values import UNSET, MissingPathError, NotBooleanError, Unset, as_te
 from ..refusal import RefusedError
 from ..stepping import Ended
 from .board import Place
+from .reusing import Again, Differs
 
 if TYPE_CHECKING:
     from ...registry.budgets import Kind
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from ..plan.values import Scope
     from ..reconciling import Reconciler
     from ..stepping import StepEnd, Stepper
-    from .outputs import Outputs
+    from .loading import TakenUp
     from .plans import Plans
 
 
@@ -53,9 +54,13 @@ class Expanded:
 
 @dataclass(frozen=True, slots=True)
 class Unresolvable:
-    """It cannot be called: what it refers to is not there, or is of another kind. Nothing was sent."""
+    """It cannot be called: what it refers to is not there, of another kind, or other than what an earlier run had.
+
+    Nothing was sent.
+    """
 
     message: str
+    code: ErrorCode = ErrorCode.INVALID_ARGUMENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Moved:
     call_id: str
 
 
-Result: TypeAlias = "StepEnd | Skipped | Expanded | Unresolvable | Moved"
+Result: TypeAlias = "StepEnd | Skipped | Expanded | Unresolvable | Moved | Again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class Steps:
         run_id: str,
         given_input: JsonObject,
         principal: Principal,
-        outputs: Outputs,
+        taken: TakenUp,
         *,
         parallel: int,
         most_items: int,
@@ -97,7 +102,8 @@ class Steps:
         self._tools = tools
         self._run_id = run_id
         self._input = given_input
-        self._outputs = outputs
+        self._outputs = taken.outputs
+        self._reusable = taken.reusable
         self._parallel = asyncio.Semaphore(parallel)
         self._most_items = most_items
         self.budget = budget
@@ -105,14 +111,15 @@ class Steps:
         self._gatherings: dict[int, Gathering] = {}
 
     async def begin(self, step: Step, *, asked: bool) -> Result:
-        """A step from its `when` on; `asked` if that was answered before."""
+        """A step from its `when` on; `asked` if that was answered before, as it was for what an earlier run did."""
         try:
             await self._outputs.load(step.index)
             scope = self._outputs.scope(self._input, self._run_id)
+            asked = asked or self._reusable.covers(step.index)
             if step.when is not None and not asked and not ask_when(step.when, scope):
                 return Skipped()
             if step.for_each is not None:
-                return self._items(resolve(step.for_each, scope, "for_each"))
+                return self._items(step, resolve(step.for_each, scope, "for_each"))
             return await self._call(step, Place(step.index), UNSET)
         except (MissingPathError, NotBooleanError) as error:
             return Unresolvable(str(error))
@@ -177,24 +184,29 @@ class Steps:
         entry = self._tools.parts.catalogue.get(row.tool, row.version)
         return entry is None or entry.contract.recovery_class is RecoveryClass.PERSON
 
-    async def _call(self, step: Step, place: Place, item: JsonValue | Unset) -> StepEnd:
+    async def _call(self, step: Step, place: Place, item: JsonValue | Unset) -> StepEnd | Again | Unresolvable:
         scope = self._outputs.scope(self._input, self._run_id, item)
+        arguments = resolve(step.args, scope, "args")
+        taken = self._reusable.take(self._tools.parts.catalogue, step, place, arguments)
+        if taken is not None:
+            return Unresolvable(taken.message, ErrorCode.PLAN_INVALID) if isinstance(taken, Differs) else taken
         request = CallRequest(
             principal=self.principal,
             tool=step.tool,
-            arguments=resolve(step.args, scope, "args"),
+            arguments=arguments,
             version=step.version,
             if_version=_condition(step, scope),
             route=Route.STEP,
         )
         return await self._tools.stepper.start(request, self._within(step, place))
 
-    def _items(self, found: JsonValue) -> Expanded | Unresolvable:
+    def _items(self, step: Step, found: JsonValue) -> Expanded | Unresolvable:
         if not isinstance(found, list):
             return Unresolvable(f"for_each: expected a list, got {kind_word(found)}")
         if len(found) > self._most_items:
             return Unresolvable(f"for_each: {len(found)} items; a step takes at most {self._most_items}")
-        return Expanded(found)
+        differs = self._reusable.of_list(step.index, found, self._tools.parts.ledger.mac)
+        return Expanded(found) if differs is None else Unresolvable(differs.message, ErrorCode.PLAN_INVALID)
 
     def _within(self, step: Step, place: Place) -> Within:
         retry = step.retry

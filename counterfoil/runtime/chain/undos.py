@@ -46,14 +46,25 @@ class NoUndo:
 
 
 class Undos:
-    """Makes the undos of one run. `rows` are the calls of its steps, `items` the values of a `for_each` by its step."""
+    """Makes the undos of one run. `earlier` are the calls of another run that stand for steps of it: nothing of theirs
+    is undone here, and what they gave may be asked for.
+    """  # noqa: D205 (one sentence)
 
-    def __init__(self, parts: Parts, stepper: Stepper, run: RunRow, plan: Plan, given_input: JsonObject) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        stepper: Stepper,
+        run: RunRow,
+        plan: Plan,
+        given_input: JsonObject,
+        earlier: Sequence[CallRow] = (),
+    ) -> None:
         self._parts = parts
         self._stepper = stepper
         self._run = run
         self._plan = plan
         self._input = given_input
+        self._earlier = earlier
         self._parallel = asyncio.Semaphore(1)
 
     def contract_of(self, step: Step) -> Contract | None:
@@ -139,7 +150,7 @@ class Undos:
         return scope
 
     async def _given(self, step: Step, rows: Sequence[CallRow]) -> tuple[JsonValue | Unset, JsonObject | None]:
-        calls = sorted((row for row in rows if row.step == step.id), key=lambda row: row.item or 0)
+        calls = sorted((row for row in [*rows, *self._earlier] if row.step == step.id), key=lambda row: row.item or 0)
         values = [await self._stepper.output(row) if has_output(row) else NO_OUTPUT for row in calls]
         if any(isinstance(value, NoOutput) for value in values) or (not calls and step.for_each is None):
             return UNSET, None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...ledger.errors import DamagedChainError, LedgerError
+from ...ledger.forking import taken_over
 from ...ledger.run_calls import list_stranded
 from ...ledger.run_finding import list_due_runs, list_orphan_runs, list_wakes
 from ...ledger.run_rows import get_run
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ...ledger.sql import Fact
     from ..plan.model import Step
     from .loading import Planned, TakenUp
+    from .outputs import Read
     from .states import StepState
     from .steps import Tools
 
@@ -118,6 +120,11 @@ class InProcess:
         self._unsound: set[str] = set()
         self._foreign: dict[str, tuple[int, frozenset[str]]] = {}
         self._closing = False
+
+    @property
+    def read(self) -> Read:
+        """What gives the whole output of a settled call."""
+        return self._tools.stepper.output
 
     def wake(self, run_id: str) -> None:
         """Look at this run soon: its driver here does, or it is claimed if nobody drives it."""
@@ -258,7 +265,8 @@ class InProcess:
         owner_id = run.owner_id or ""
         steps = self._steps(run, stored, taken)
         if run.verdict is not None:
-            undos = Undos(self._parts, self._tools.stepper, run, stored.plan, stored.given_input)
+            earlier = [*taken_over(stored.steps, stored.reused).values()]
+            undos = Undos(self._parts, self._tools.stepper, run, stored.plan, stored.given_input, earlier)
             return UndoDrive(self._tools, run, stored.plan, steps, undos, self.hooks.changed)
         return Drive(self._tools, taken, steps, owner_id, self._spawn, self.hooks.changed)
 
@@ -270,7 +278,7 @@ class InProcess:
             run.run_id,
             stored.given_input,
             Principal(run.tenant, run.subject, run.client, scopes, run.proof, claimed),
-            taken.outputs,
+            taken,
             parallel=min(plan.max_parallel or settings.max_parallel, settings.max_parallel),
             most_items=settings.for_each,
             budget=limits_of(plan.budget, plan.allow, self._parts.budgets.run),

@@ -62,6 +62,15 @@ class PlanInvalidError(Exception):
         super().__init__(f"{text} ({more} more are not told; mend these first)" if more else text)
 
 
+class ForkRefusedError(PlanInvalidError):
+    """A run that cannot be gone on from like this; the message says it all, `problems` step by step."""
+
+    def __init__(self, error: PlanInvalidError) -> None:
+        super().__init__(error.problems, error.more)
+        first, count = error.problems[0].message, len(error.problems) + error.more
+        self.args = (f"Nothing was run. {first}" + (f" ({count} problems in all; see errors)" if count > 1 else ""),)
+
+
 class Problems:
     """Collects what is found; the order is that of finding, sorted by step at the end."""
 

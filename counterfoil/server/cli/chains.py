@@ -38,7 +38,7 @@ _AFTER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What `run` was asked for: one of a document or stored plan, a kept plan and a run that is there."""
+    """What `run` was asked for: a document, a stored plan, a kept one, a run that is there, or one that is forked."""
 
     source: str | None = None
     plan_id: str | None = None
@@ -46,6 +46,8 @@ class RunOptions:
     input: str | None = None
     key: str | None = None
     wait_s: float | None = None
+    fork_of: str | None = None
+    from_step: str | None = None
 
     def check(self) -> None:
         """Refuse what cannot be meant.
@@ -53,7 +55,7 @@ class RunOptions:
         Raises:
             CommandError: none or several of the three, or an option that does not belong to the one.
         """
-        given = [name for name in ("source", "plan_id", "run_id") if getattr(self, name) is not None]
+        given = [name for name in ("source", "plan_id", "run_id", "fork_of") if getattr(self, name) is not None]
         if len(given) != 1:
             raise usage(
                 "expected one of FILE (or - for stdin), NAME of a stored plan, --plan-id ID and --run-id ID; see --help"
@@ -120,6 +122,8 @@ class _Wish:
             plan=self.plan,
             name=self.name,
             run_id=self.options.run_id,
+            fork_of=self.options.fork_of,
+            from_step=self.options.from_step,
             input=self.input,
             request_key=self.options.key,
             wait_s=0,

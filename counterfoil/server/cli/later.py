@@ -10,7 +10,7 @@ from .exits import CommandError, Exit
 LATER: Final = frozenset(
     {
         *("signal", "import", "worker", "console", "bench"),
-        *("tools pin", "runs fork", "runs replay"),
+        "tools pin",
     }
 )
 

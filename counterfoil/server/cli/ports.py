@@ -172,6 +172,10 @@ class Catalogue(Protocol):
         """What a principal is told of a stored plan."""
         ...
 
+    def entries(self) -> Sequence[Entry]:
+        """Every version of every tool."""
+        ...
+
 
 class Hit(Protocol):
     """One tool or stored plan that fits a search."""

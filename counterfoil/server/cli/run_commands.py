@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from . import graphs, runs
+from . import graphs, replaying, runs
+from .chains import RunOptions
 from .graphs import Drawing, Format
 from .wording import EVERYWHERE, Output, Wait, example
 
@@ -43,6 +45,39 @@ def runs_watch(context: typer.Context, run_id: RunId) -> int:
 def runs_resume(context: typer.Context, run_id: RunId, wait: Wait = None) -> int:
     """Take a run up, and drive it here."""
     return runs.resume(context.obj, run_id, wait)
+
+
+@runs_app.command("fork", epilog=example("counterfoil runs fork run_... --from-step refund"))
+def runs_fork(
+    context: typer.Context,
+    run_id: RunId,
+    from_step: Annotated[
+        str | None, typer.Option("--from-step", metavar="STEP", help="Run this step and all behind it anew.")
+    ] = None,
+    given: Annotated[
+        str | None, typer.Option("--input", metavar="JSON", help="Laid over the input that it had.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="K", help="Another key is another fork.")] = None,
+    wait: Wait = None,
+) -> int:
+    """Go on from a finished run in a new one: what it did is not done again."""
+    return runs.fork(context.obj, run_id, RunOptions(from_step=from_step, input=given, key=key, wait_s=wait))
+
+
+@runs_app.command("replay", epilog=example("counterfoil runs replay run_... --rules changed.toml"))
+def runs_replay(
+    context: typer.Context,
+    run_id: RunId,
+    plan: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Try this plan in place of the run's own; - reads stdin.")
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Try the tools and rules of this configuration; --config has the ledger."),
+    ] = None,
+) -> int:
+    """Say what another plan or configuration would change; nothing is called. Exit 1 if anything differs."""
+    return replaying.replay(context.obj, run_id, plan, rules)
 
 
 @runs_app.command("cancel", epilog=example('counterfoil runs cancel run_... --reason "wrong order"'))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -46,7 +47,7 @@ def show_all(invocation: Invocation, limit: int) -> int:
 
 def show(invocation: Invocation, run_id: str, *, everything: bool) -> int:
     """Show one run: steps, calls with their attempts and evidence, timeline, what it waits for."""
-    _is_run(run_id)
+    is_run(run_id)
 
     async def use(app: App) -> Exit:
         answer = await _status(app, run_id)
@@ -114,7 +115,7 @@ async def _status(app: App, run_id: str, after_seq: int = 0) -> Answer:
 
 def watch(invocation: Invocation, run_id: str) -> int:
     """Watch a run until it is finished or waits for somebody; it is not driven here."""
-    _is_run(run_id)
+    is_run(run_id)
     screen = Screen.of(invocation)
 
     async def use(app: App) -> Exit:
@@ -134,13 +135,19 @@ def watch(invocation: Invocation, run_id: str) -> int:
 
 def resume(invocation: Invocation, run_id: str, wait_s: float | None) -> int:
     """Take a run up and drive it here."""
-    _is_run(run_id)
+    is_run(run_id)
     return run(invocation, RunOptions(run_id=run_id, wait_s=wait_s))
+
+
+def fork(invocation: Invocation, run_id: str, options: RunOptions) -> int:
+    """Go on from a finished run in a new one, and drive that here."""
+    is_run(run_id)
+    return run(invocation, replace(options, fork_of=run_id))
 
 
 def cancel(invocation: Invocation, run_id: str, reason: str | None) -> int:
     """Let nothing further of a run start; the effects that stand are told, none is undone."""
-    _is_run(run_id)
+    is_run(run_id)
 
     async def use(app: App) -> Exit:
         answer = await app.runtime.cancel(app.local, call_id=None, run_id=run_id, reason=reason)
@@ -159,7 +166,7 @@ def _exit_of_cancel(view: View, *, refused: bool) -> Exit:
     return Exit.DONE if view.get("status") == "cancelled" else Exit.NO
 
 
-def _is_run(run_id: str) -> None:
+def is_run(run_id: str) -> None:
     """Refuse another kind of id.
 
     Raises:

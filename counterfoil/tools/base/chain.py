@@ -58,10 +58,9 @@ _PLAN_DESCRIPTION = (
     "errors has every mistake. See effect and approval of the steps, then run with plan_id."
 )
 _RUN_DESCRIPTION = (
-    "Run a plan, a stored one by name, or take up run_id. The server drives it, also when you stop waiting; follow "
-    "with status. Asked again: "
-    "the same run, unless request_key differs. awaiting_approval: tell the user pending.how. "
-    "awaiting_reconciliation: reconcile with run_id. queued: see reason."
+    "Run a plan, a stored one by name, take up run_id, or go on from a finished run with fork_of. The server drives "
+    "it, also when you stop waiting; follow with status. Asked again: the same run, unless request_key differs. "
+    "awaiting_approval: tell the user pending.how. awaiting_reconciliation: reconcile with run_id. queued: see reason."
 )
 
 

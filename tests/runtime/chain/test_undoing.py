@@ -2,72 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from counterfoil import Outcome, Probe
 from counterfoil.ledger.undoing import undo_calls
-from counterfoil.runtime.views import CallView
 from tests.runtime.bench import HandClock
-from tests.runtime.chain.running import CAROL, Runs, step
-from tests.runtime.hands import Act, Stage, lose
+from tests.runtime.chain.running import Runs, step
+from tests.runtime.chain.undone import UNDO, acted, doubtful, fails, fails_later, fates, refuse, view_of
+from tests.runtime.hands import Stage, lose
 
 pytestmark = pytest.mark.anyio
-UNDO: dict[str, Any] = {"on_failure": "compensate"}
-
-
-def refuse(_: Any) -> Outcome[Any]:
-    return Outcome.permanent("no", sent="no")
-
-
-def doubtful(_: Any) -> Outcome[Any]:
-    return Outcome.permanent("it says error", sent="unknown")
-
-
-def fails_later() -> tuple[asyncio.Event, Act]:
-    """An act that fails once it is let go."""
-    go = asyncio.Event()
-
-    async def act(call: Any) -> Outcome[Any]:
-        await go.wait()
-        return refuse(call)
-
-    return go, act
-
-
-def fails(*after: str, tool: str = "peek") -> dict[str, Any]:
-    return step("bad", tool, depends_on=list(after))
-
-
-def acted(stage: Stage) -> list[tuple[str, str]]:
-    return [effect for effect in stage.effects if not effect[0].startswith(("peek", "asked_happened"))]
-
-
-async def view_of(runs: Runs, run_id: str) -> dict[str, Any]:
-    view: Any = await runs.app.runtime.status(runs.app.local, run_id=run_id)
-    found: dict[str, Any] = view.wire()
-    return found
-
-
-def fates(view: dict[str, Any]) -> list[tuple[str, int | None, str]]:
-    return [(one["step"], one["item"], one["state"]) for one in view["compensations"]]
-
-
-async def reconciled(runs: Runs, run_id: str) -> dict[str, Any]:
-    await runs.woken(run_id)
-    await runs.app.runtime.reconcile(runs.app.local, run_id=run_id, wait_s=5)
-    await runs.idle()
-    return await view_of(runs, run_id)
-
-
-async def word(runs: Runs, call_id: str, resolution: str, **more: Any) -> None:
-    view = await runs.app.runtime.reconcile(
-        runs.app.local, call_id=call_id, resolution=resolution, evidence="their list", person=CAROL, **more
-    )
-    assert isinstance(view, CallView), view
-    assert view.error is None or view.state == "settled", view
 
 
 async def test_what_was_done_is_undone_last_first_and_only_then_the_run_has_its_end(runs: Runs, stage: Stage) -> None:
@@ -222,124 +168,6 @@ async def test_an_unknown_outcome_under_a_key_is_sent_again_so_that_it_can_be_un
     actions = [called[2] for called in stage.calls if called[0] == "keyed"]
     assert len(actions) == 2
     assert len(set(actions)) == 1
-
-
-async def test_an_undo_needs_its_own_approval_and_the_run_waits_for_it(runs: Runs, stage: Stage) -> None:
-    stage.then("peek", refuse)
-    row, _ = await runs.end(step("a", "ship"), step("b", "pay", depends_on=["a"]), fails("b"), **UNDO)
-    assert (row.status, row.compensation) == ("awaiting_approval", "running")
-    view = await view_of(runs, row.run_id)
-    [pending] = view["pending"]
-    assert (pending["step"], pending["tool"], pending["undo"]) == ("b", "pay__undo", True)
-    assert fates(view) == [("b", None, "awaiting_approval"), ("a", None, "waiting")]
-    await runs.woken(row.run_id)
-    await runs.app.runtime.decide(pending["approval_id"], "approve", decider=CAROL)
-    row = await runs.rest(row.run_id)
-    assert (row.status, row.compensation) == ("failed", "complete")
-    assert acted(stage) == [("ship", "a"), ("pay", "b"), ("unpay", "b"), ("unship", "a")]
-
-
-async def test_a_rejected_undo_is_incomplete_and_reconcile_asks_anew(runs: Runs, stage: Stage) -> None:
-    stage.then("peek", refuse)
-    row, _ = await runs.end(step("a", "pay"), fails("a"), **UNDO)
-    [pending] = (await view_of(runs, row.run_id))["pending"]
-    await runs.woken(row.run_id)
-    await runs.app.runtime.decide(pending["approval_id"], "reject", decider=CAROL)
-    row = await runs.rest(row.run_id)
-    assert (row.status, row.compensation) == ("failed", "incomplete")
-    view = await view_of(runs, row.run_id)
-    assert (fates(view), view["compensations"][0]["error"]["code"]) == (
-        [("a", None, "not_undone")], "approval_rejected",
-    )  # fmt: skip
-    view = await reconciled(runs, row.run_id)
-    assert (view["status"], view["compensation"]) == ("awaiting_approval", "running")
-    [again] = view["pending"]
-    assert again["approval_id"] != pending["approval_id"]
-    await runs.woken(row.run_id)
-    await runs.app.runtime.decide(again["approval_id"], "approve", decider=CAROL)
-    row = await runs.rest(row.run_id)
-    assert (row.status, row.reason, row.compensation) == ("failed", "bad: failed", "complete")
-
-
-async def test_a_failed_undo_is_never_complete_and_only_it_is_tried_again_by_reconcile(
-    runs: Runs, stage: Stage
-) -> None:
-    stage.then("peek", refuse)
-    stage.then("unship", refuse)
-    row, _ = await runs.end(step("a", "ship"), step("b", "ship", depends_on=["a"]), fails("b"), **UNDO)
-    assert (row.status, row.compensation) == ("failed", "incomplete")
-    assert acted(stage) == [("ship", "a"), ("ship", "b"), ("unship", "a")]  # best effort: the other one is tried
-    view = await view_of(runs, row.run_id)
-    assert fates(view) == [("b", None, "not_undone"), ("a", None, "undone")]
-    assert view["next"]["tool"] == "reconcile"
-    actions = {called[1]: called[2] for called in stage.calls if called[0] == "unship"}
-    view = await reconciled(runs, row.run_id)
-    assert (view["status"], view["compensation"], fates(view)[0]) == ("failed", "complete", ("b", None, "undone"))
-    assert acted(stage)[3:] == [("unship", "b")]
-    again = [called for called in stage.calls if called[:2] == ("unship", "b")]
-    assert [called[2:] for called in again] == [(actions["b"], 1), (actions["b"], 2)]
-
-
-async def test_an_undo_is_sent_five_times_at_the_most(runs: Runs, stage: Stage) -> None:
-    stage.then("peek", refuse)
-    stage.then("unship", *[refuse] * 9)
-    row, _ = await runs.end(step("a", "ship"), fails("a"), **UNDO)
-    for _ in range(7):
-        view = await reconciled(runs, row.run_id)
-    assert (view["compensation"], stage.count("unship")) == ("incomplete", 5)
-    assert "by hand" in view["compensations"][0]["reason"]
-
-
-async def test_a_lost_undo_is_unresolved_never_undone_and_not_sent_again(runs: Runs, stage: Stage) -> None:
-    stage.then("peek", refuse)
-    stage.then("unship", lose)
-    row, _ = await runs.end(step("a", "ship"), step("b", "ship", depends_on=["a"]), fails("b"), **UNDO)
-    assert (row.status, row.compensation) == ("failed", "incomplete")
-    view = await view_of(runs, row.run_id)
-    assert fates(view) == [("b", None, "awaiting_reconciliation"), ("a", None, "undone")]
-    [unknown] = view["unresolved"]
-    assert (unknown["step"], unknown["tool"]) == ("b", "ship__undo")
-    view = await reconciled(runs, row.run_id)
-    assert (view["compensation"], stage.count("unship")) == ("incomplete", 2)
-    await runs.woken(row.run_id)
-    await word(runs, unknown["call_id"], "happened")
-    row = await runs.rest(row.run_id)
-    assert (row.status, row.compensation) == ("failed", "complete")
-    assert stage.count("unship") == 2
-
-
-async def test_an_undo_whose_failure_says_nothing_of_its_effect_is_unresolved_too(runs: Runs, stage: Stage) -> None:
-    stage.then("peek", refuse)
-    stage.then("unship", doubtful)
-    row, _ = await runs.end(step("a", "ship"), fails("a"), **UNDO)
-    view = await view_of(runs, row.run_id)
-    assert (view["status"], view["compensation"], fates(view)) == (
-        "failed", "incomplete", [("a", None, "awaiting_reconciliation")],
-    )  # fmt: skip
-    await runs.woken(row.run_id)
-    await word(runs, view["unresolved"][0]["call_id"], "not_happened", then="fail")
-    await runs.rest(row.run_id)
-    view = await reconciled(runs, row.run_id)
-    assert (view["compensation"], acted(stage)[-1]) == ("complete", ("unship", "a"))
-
-
-async def test_a_strict_plan_stops_at_the_first_failed_undo_and_goes_on_once_that_is_done(
-    runs: Runs, stage: Stage
-) -> None:
-    stage.then("peek", refuse)
-    stage.then("unship", refuse)
-    row, _ = await runs.end(
-        step("a", "ship"), step("b", "ship", depends_on=["a"]), fails("b"), compensation="strict", **UNDO
-    )
-    assert (row.status, row.reason, row.compensation, row.finished_at) == (
-        "awaiting_reconciliation", "strict", "incomplete", None,
-    )  # fmt: skip
-    view = await view_of(runs, row.run_id)
-    assert fates(view) == [("b", None, "not_undone"), ("a", None, "waiting")]
-    assert view["next"]["tool"] == "reconcile"
-    view = await reconciled(runs, row.run_id)
-    assert (view["status"], view["compensation"]) == ("failed", "complete")
-    assert acted(stage) == [("ship", "a"), ("ship", "b"), ("unship", "b"), ("unship", "a")]
 
 
 async def test_a_cancel_while_it_is_undone_stops_the_undoing_and_says_what_stands(runs: Runs, stage: Stage) -> None:
