@@ -266,6 +266,8 @@ class Catalogue:
             elif entry and role != "compensation" and entry.contract.gate.effect is not Effect.READ:
                 effect = entry.contract.gate.effect.value
                 yield f"{contract.name}: its {role} {name!r} has effect {effect!r}; it must be a 'read'"
+            elif entry and role == "preview" and (lacking := _lacking(contract, entry.contract)):
+                yield f"{contract.name}: its preview {name!r} needs {', '.join(lacking)}, which the tool does not take"
 
     def _changed(self, name: str) -> None:
         self.revision += 1
@@ -302,3 +304,11 @@ class Catalogue:
                 self._audiences.popitem(last=False)
         self._audiences.move_to_end(key)
         return audience
+
+
+def _lacking(contract: Contract, preview: Contract) -> list[str]:
+    """What a preview needs and no call has, where it gets those of the call's own arguments that it takes."""
+    ours, needed = contract.schemas.input.get("properties"), preview.schemas.input.get("required")
+    if contract.gate.preview_arguments is not None or not isinstance(needed, list):
+        return []
+    return [str(name) for name in needed if not (isinstance(ours, dict) and name in ours)]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ..canonical import canonical, sha256_hex
 from .arguments import ArgumentSchema, argument_schema
@@ -26,6 +26,12 @@ BASE_NAMES = frozenset(
 )
 PROBE_ENDING, UNDO_ENDING = "__probe", "__undo"
 RESERVED_ENDINGS = (PROBE_ENDING, UNDO_ENDING)
+
+MANUAL_READ: Final = (
+    "a person performs it, and a person's word settles effects only; it has effect 'write' or 'destructive', even if "
+    "all that they do is find something out"
+)
+MANUAL_ALONE: Final = "a person performs it, and only that person's word settles it; leave this out"
 
 ResourceFunction = Callable[..., list[str]]
 
@@ -79,9 +85,10 @@ class Gate:
     resources: tuple[str, ...] | ResourceFunction = ()
     sensitive: tuple[str, ...] = ()
     preview: str | None = None
+    preview_arguments: JsonObject | None = None  # the template of its arguments; None: the call's own that it takes
     visibility: Visibility = Visibility.DEFERRED
     code: bool = False
-    manual: bool = False
+    manual: bool = False  # a person performs it outside, and their word settles it
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +151,7 @@ class Contract:
         _check_figures(self.name, self.limits, self.recovery)
         if self.asked_about and self.name.endswith(PROBE_ENDING) and self.gate.effect is not Effect.READ:
             raise ContractError(f"{self.name}: a probe has effect 'read', not '{self.gate.effect}'")
+        _check_by_hand(self.name, self.gate, self.limits, self.recovery)
         if self.gate.effect is Effect.DESTRUCTIVE and self.gate.approval is Assurance.CLIENT:
             raise ContractError(f"{self.name}: approval 'client' is for reversible writes; a destructive tool needs "
                                 "'operator' or 'second_person'")  # fmt: skip
@@ -175,6 +183,8 @@ class Contract:
     @cached_property
     def recovery_class(self) -> RecoveryClass:
         """Section 4's order, as far as the contract alone decides it."""
+        if self.gate.manual:
+            return RecoveryClass.PERSON
         if self.recovery.probe:
             return RecoveryClass.PROBE
         if self.recovery.idempotency is Idempotency.KEYED:
@@ -197,7 +207,8 @@ class Contract:
     def schema_digest(self) -> str:
         """64 hex characters over schemas, effect, idempotency, recovery, scopes and resources (design section 4).
 
-        This is what plans and approvals pin, beside the version; shown on the wire as its first eight characters.
+        And whether a person performs it. This is what plans and approvals pin, beside the version; shown on the wire
+        as its first eight characters.
         A resource function can be told from templates, but not from another function.
         """
         resources, recovery = self.gate.resources, self.recovery
@@ -214,6 +225,7 @@ class Contract:
             "settle_s": None if recovery.settle_s is None else float(recovery.settle_s),
             "compensation": recovery.compensation,
             "compensation_arguments": recovery.compensation_arguments,
+            **({"manual": True} if self.gate.manual else {}),  # who carries it out is a part of what is agreed to
         }
         return sha256_hex(canonical(pinned))
 
@@ -296,6 +308,22 @@ def _check_figures(name: str, limits: Limits, recovery: Recovery) -> None:
         if not math.isfinite(figure) or figure < 0 or (figure == 0 and field_name in positive):
             least = "more than 0" if field_name in positive else "0 or more"
             raise ContractError(f"{name}: {field_name} is {figure}; it must be {least}")
+
+
+def _check_by_hand(name: str, gate: Gate, limits: Limits, recovery: Recovery) -> None:
+    """What only a program could do for a tool is not stated for one that a person performs."""
+    if not gate.manual:
+        return
+    if gate.effect is Effect.READ:
+        raise ContractError(f"{name}: {MANUAL_READ}")
+    stated = {
+        "probe": recovery.probe is not None,
+        "settle_s": recovery.settle_s is not None,
+        "idempotency": recovery.idempotency is not Idempotency.NONE,
+        "retry": limits.retry is not None and limits.retry.attempts > 1,
+    }
+    for field_name in (one for one, there in stated.items() if there):
+        raise ContractError(f"{name}: {field_name}: {MANUAL_ALONE}")
 
 
 def _answered(name: str, function: ResourceFunction, arguments: JsonObject) -> object:

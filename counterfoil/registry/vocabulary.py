@@ -83,6 +83,7 @@ class Route(StrEnum):
 
     DIRECT = "direct"
     PROBE = "probe"
+    PREVIEW = "preview"
     COMPENSATION = "compensation"
     STEP = "step"
     PROGRAM = "program"

@@ -101,7 +101,7 @@ class Admission:
 
     def _resolve(self, request: CallRequest) -> Entry:
         entry = self.catalogue.get(request.tool, request.version)
-        inner = request.route in {Route.PROBE, Route.COMPENSATION}
+        inner = request.route in {Route.PROBE, Route.PREVIEW, Route.COMPENSATION}
         if entry is not None and inner:
             return entry
         if (

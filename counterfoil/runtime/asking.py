@@ -15,7 +15,7 @@ from ..ledger.approving import decline
 from ..ledger.errors import LedgerError
 from ..ledger.queries import DECLINED
 from ..registry.question import Question
-from ..registry.vocabulary import ErrorCode
+from ..registry.vocabulary import ErrorCode, JsonObject
 from ..visible import masked, visible, visible_json
 from .answers import not_found, refusal_of, refusal_view
 from .clock import MICROSECOND, rfc3339
@@ -123,11 +123,26 @@ class Asking:
         lines = [
             f"{visible(row.requester)} asks for {visible(row.tool)} (effect: {row.effect}), {_times(len(each))}.",
             *shown,
+            *_preview_lines(view.preview),
             f"Why you are asked: {visible(row.reason)}",
             f"Undone by: {visible(undo) if undo else 'nothing'}. It can be decided until {rfc3339(row.expires_at)}.",
             f"Approve sends exactly this, once. Type the code {code_of(row)} with your decision.",
         ]
         return "\n".join(lines)
+
+
+def _preview_lines(preview: JsonObject | None) -> list[str]:
+    """What a read showed, set apart from what is decided; its texts were made visible when they were kept."""
+    if preview is None:
+        return []
+    heading = f"For information, from {visible(str(preview['tool']))} at {preview['at']}, no part of what is decided:"
+    items, error = preview.get("items"), preview["error"]
+    if items is not None:
+        return [heading, *([visible(str(error))] if error is not None else []), visible_json(items)]
+    return [
+        heading,
+        visible_json(preview["output"]) if error is None else f"There is no preview: {visible(str(error))}",
+    ]
 
 
 def _times(count: int) -> str:

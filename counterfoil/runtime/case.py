@@ -153,6 +153,11 @@ class Case:
         """True if nothing of it can have been sent, as far as this process knows."""
         return self.running is None if self.row is None else self.row.generation == 0
 
+    @property
+    def unwanted(self) -> bool:
+        """True if it is given up before it is sent: its run gives it up, or nobody waits for what has no row."""
+        return self.gone and (self.row is None or self.within is not None)
+
     def record(self, row: CallRow) -> None:
         """Its row as it was last written."""
         self.row = row

@@ -107,7 +107,12 @@ class Gathering:
 
 def _require_wanted(case: Case) -> None:
     if case.gone:
-        raise CallerGoneError if case.row is None else MovedOnError(case.row)
+        raise given_up(case)
+
+
+def given_up(case: Case) -> Exception:
+    """Why nothing more is done about a call that nobody waits for any more."""
+    return CallerGoneError() if case.row is None else MovedOnError(case.row)
 
 
 async def _lead(all_: list[_Waiting], mine: _Waiting, propose: Propose) -> CallView | Exception:

@@ -13,18 +13,20 @@ from ..ledger.approval_rows import ApprovalRow
 from ..ledger.approvals import window_ends
 from ..ledger.dispatching import Moved
 from ..ledger.errors import CannotRecordError
-from ..ledger.proposals import Hindered, Proposed, ProposeResult, TooManyPending, Waiter, propose
+from ..ledger.proposals import Hindered, ProposeResult, TooManyPending, Waiter, propose
+from ..ledger.proposals import Proposed as Made
 from ..ledger.rows import CallRow
 from ..registry.contract import Contract
 from ..registry.policy import Decision
 from ..registry.principal import Principal
-from ..registry.vocabulary import Assurance, ErrorCode, Verdict
+from ..registry.vocabulary import Assurance, ErrorCode, Route, Verdict
 from .case import Case
 from .clock import micros
-from .gathering import Wish
+from .gathering import Wish, given_up
 from .limiting import charges, limit_details, require_budget
 from .not_sent import NeedsProposalError, NotSentError
 from .parts import Parts
+from .previewing import APPROVAL_NEEDED, Ask, Preview, Previewer, Proposed
 from .proposal import PURPOSE, PURPOSE_OF_SEVERAL, Terms, decided_together, document, is_about, new_approval, strictest
 from .refusal import RefusedError, refuse
 from .sending import Sender, cannot_record
@@ -36,10 +38,11 @@ from .writing import digest_of, first_record, neighbours
 class Proposer:
     """Makes proposals and holds calls to them."""
 
-    def __init__(self, parts: Parts, viewer: Viewer, sender: Sender) -> None:
+    def __init__(self, parts: Parts, viewer: Viewer, sender: Sender, ask: Ask) -> None:
         self._parts = parts
         self._viewer = viewer
         self._sender = sender
+        self._previewer = Previewer(parts, ask)
 
     async def propose(self, case: Case) -> CallView:
         """Its first record is a proposal; nothing else is held while a person decides."""
@@ -52,7 +55,9 @@ class Proposer:
         return await self._meet(Wish(case, _as_asked(case.known.decision, old), why))
 
     async def _meet(self, wish: Wish) -> CallView:
-        within = wish.case.within
+        within, request = wish.case.within, wish.case.request
+        if request is not None and request.route is Route.PREVIEW:
+            raise refuse(ErrorCode.DENIED, APPROVAL_NEEDED)
         if within is not None and within.gathering is not None:
             return await within.gathering.meet(within.item, wish, self._propose)
         (answer,) = await self._propose([wish])
@@ -77,9 +82,14 @@ class Proposer:
     async def _propose_group(self, group: list[Wish]) -> dict[Wish, CallView | Exception]:
         """One proposal; whoever is hindered gets its own answer, and the others are proposed without it."""
         answers: dict[Wish, CallView | Exception] = {}
+        previews = await self._previewer.of([_proposed(wish.case) for wish in group])
         while group:
-            result = await self._record(group)
-            if isinstance(result, Proposed):
+            if previews and (left := next((wish for wish in group if wish.case.unwanted), None)) is not None:
+                answers[left] = given_up(left.case)
+                group = [wish for wish in group if wish is not left]
+                continue
+            result = await self._record(group, previews)
+            if isinstance(result, Made):
                 for wish, row in zip(group, result.rows, strict=True):
                     wish.case.record(row)
                     answers[wish] = await self._viewer.view(row, approval=result.approval)
@@ -96,12 +106,13 @@ class Proposer:
         """Nobody is asked about what no budget is there for."""
         parts = self._parts
         at = parts.clock.now()
-        if case.row is None and charges(parts, case, at):
+        previewed = case.known.contract.gate.preview is not None and case.within is None  # once, for those that join it
+        if case.row is None and (previewed or charges(parts, case, at)):
             await self._sender.look(case, neighbours(case, at, parts.settings.duplicate_window_s))
         if case.row is None or case.row.charges is None:
             await require_budget(parts, case)
 
-    async def _record(self, group: list[Wish]) -> ProposeResult:
+    async def _record(self, group: list[Wish], previews: dict[str, Preview]) -> ProposeResult:
         parts = self._parts
         at, most = parts.clock.now(), parts.settings.pending_max
         decision = strictest([wish.decision for wish in group])
@@ -113,7 +124,7 @@ class Proposer:
         waiters = [self._waiter(wish.case, terms, at) for wish in group]
         approval = self._approval(
             waiters[0].row, group[0].case.known.contract, decision, at, [waiter.digest for waiter in waiters]
-        )
+        )._replace(preview=self._previewer.kept([_proposed(wish.case) for wish in group], previews))
         carried = parts.take_deliveries()
         try:
             return await parts.ledger.record(
@@ -159,7 +170,11 @@ class Proposer:
         decision = self._parts.policy.decide(contract, arguments, principal_of(row))
         if decision.verdict is Verdict.DENY:
             raise refuse(ErrorCode.DENIED, decision.reason, rule_id=decision.rule_id, rule=decision.rule_id)
-        return self._approval(row, contract, _as_asked(decision, approval), at)
+        again = Proposed(row.call_id, row.action_id, contract, arguments, principal_of(row))
+        preview = self._previewer.kept([again], await self._previewer.of([again]))
+        return self._approval(row, contract, _as_asked(decision, approval), self._parts.clock.now())._replace(
+            preview=preview
+        )
 
     def redeem(self, case: Case, row: CallRow, approval: ApprovalRow | None) -> str | None:
         """What the approval must be bound to now; a stricter verdict or a changed contract needs a fresh proposal."""
@@ -192,6 +207,11 @@ class Proposer:
             digest = parts.ledger.mac(PURPOSE_OF_SEVERAL, "\n".join(digests).encode())
         within = micros(parts.settings.execute_within_s)
         return new_approval(parts.ids.new("apr_"), row, contract, decision, digest, at, valid, within)
+
+
+def _proposed(case: Case) -> Proposed:
+    known, item = case.known, None if case.within is None else case.within.item
+    return Proposed(case.call_id, case.action_id, known.contract, known.arguments.value, case.principal, item, case)
 
 
 def _why_again(old: ApprovalRow | None, decision: Decision, at: int) -> str:

@@ -29,6 +29,7 @@ from ..registry.request import CallRequest
 from ..registry.secret_places import secret_texts
 from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue, Route
 from ..visible import visible
+from .by_hand import require_fitting
 from .clock import rfc3339
 from .hindered import hindered
 from .proposing import principal_of
@@ -140,8 +141,12 @@ class Reconciler:
 
     async def require_sayable(self, row: CallRow, word: Word) -> None:
         """Raise as `say` where the word cannot be taken yet."""
-        if word.resolution == "not_happened":
-            await self._not_yet(row, self._contract(row))
+        contract = self._contract(row)
+        by_hand = contract is not None and contract.gate.manual
+        if word.resolution == "not_happened" and not by_hand:  # nothing of ours may still act for a person
+            await self._not_yet(row, contract)
+        if word.resolution == "happened" and contract is not None and by_hand:
+            require_fitting(contract, word.output)
 
     async def without_secrets(self, row: CallRow, word: Word) -> Word:
         """A word in which no secret of the call's arguments stands, to be shown."""

@@ -69,10 +69,10 @@ class Runtime(Desk):
         self._tasks = Tasks()
         self._closing = False
         self._grace_ends = 0.0
-        viewer = Viewer(parts.ledger, lambda: parts.settings, parts.clock.now)
+        viewer = Viewer(parts.ledger, lambda: parts.settings, parts.clock.now, parts.catalogue)
         self._carrier = Carrier(parts, self._tasks.spawn)
         sender = Sender(parts)
-        self._proposer = Proposer(parts, viewer, sender)
+        self._proposer = Proposer(parts, viewer, sender, self.call)
         self._path = CallPath(parts, viewer, sender, self._carrier, self._proposer, self._join)
         self._reconciler = Reconciler(parts, self._ask, self._proposal_for)
         self._path.recover = self._recover_here

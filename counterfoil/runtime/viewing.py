@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..ledger.hindering import hindrance
 from ..ledger.queries import APPROVAL, CALL, COVERED
 from ..ledger.states import CallState
+from .by_hand import how_by_hand
 from .hindered import next_while
 from .views import CallView, ErrorView, Next, Truncated, approval_part, error_of, evidence_of, next_of
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..ledger.approval_rows import ApprovalRow
     from ..ledger.rows import CallRow
     from ..ledger.store import Ledger
+    from ..registry.catalogue import Catalogue
     from ..registry.vocabulary import JsonValue
     from .refusal import Reason
     from .settings import Settings
@@ -29,11 +31,14 @@ PREVIEW_CHARACTERS = 2_000
 class Viewer:
     """Reads what a view needs beside the row."""
 
-    def __init__(self, ledger: Ledger, settings: Callable[[], Settings], now: Callable[[], int]) -> None:
+    def __init__(
+        self, ledger: Ledger, settings: Callable[[], Settings], now: Callable[[], int], catalogue: Catalogue
+    ) -> None:
         """`settings` are those of now, `now` is the time in microseconds."""
         self._ledger = ledger
         self._now = now
         self._settings = settings
+        self._catalogue = catalogue
 
     async def row(self, call_id: str) -> CallRow | None:
         """A call's row as it is now."""
@@ -72,10 +77,19 @@ class Viewer:
             replayed=replayed,
             approval=approval_part(approval) if approval is not None else None,
             truncated=truncated,
-            next=await self._kept_back(row) or next_of(row, approval) or _partial_note(row),
+            next=await self._kept_back(row) or self._by_hand(row) or next_of(row, approval) or _partial_note(row),
             effect=row.effect,
             cancel_requested_at=row.cancel_requested_at,
         )
+
+    def _by_hand(self, row: CallRow) -> Next | None:
+        """What a person does whom a call waits for."""
+        if row.state != CallState.AWAITING_RECONCILIATION:
+            return None
+        entry = self._catalogue.get(row.tool, row.version)
+        if entry is None or not entry.contract.gate.manual:
+            return None
+        return Next("reconcile", {"call_id": row.call_id}, f"Tell the user: {how_by_hand(row, entry.contract)}")
 
     async def _kept_back(self, row: CallRow) -> Next | None:
         """What a decided call waits for that something else keeps back; None for any other. A run says it of a step."""

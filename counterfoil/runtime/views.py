@@ -164,6 +164,12 @@ class ApprovalView:
         return self.error is not None
 
     @property
+    def preview(self) -> JsonObject | None:
+        """What a read showed when it was proposed, as information; nothing of it is under the digest."""
+        found: JsonObject | None = json.loads(self.row.preview) if self.row.preview is not None else None
+        return found
+
+    @property
     def approval_id(self) -> str:
         """Its name."""
         return self.row.approval_id
@@ -195,6 +201,7 @@ class ApprovalView:
             "expires_at": rfc3339(row.expires_at),
             "execute_until": rfc3339(row.execute_until),
             "decided": decided if row.decided_at is not None else None,
+            "preview": self.preview,
             "how": how_to_decide(row) if row.state == ApprovalState.PENDING else None,
             "superseded_by": row.superseded_by,
             "next": follow(

@@ -14,12 +14,13 @@ from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from ..registry.adapter import Adapter
-from ..registry.contract import Contract
+from ..registry.contract import MANUAL_ALONE, Contract
 from ..registry.outcome import Probe
 from . import signature
 from .errors import ToolDefinitionError
 from .fields import BesideFields, Fields, check_known, contract_of
 from .functions import FunctionAdapter, Handler
+from .person import PersonAdapter
 from .signature import ABSENT, Function, Read
 from .threads import Threads
 
@@ -79,6 +80,8 @@ class Tool(Generic[P, R]):
 
         def add(function: F) -> F:
             self._refuse_second(self._probe, "probe")
+            if self.contract.gate.manual:
+                raise ToolDefinitionError(f"{self._main.owner}: probe: {MANUAL_ALONE}")
             self._probe = self._beside_probe(function, fields)
             return function
 
@@ -101,7 +104,9 @@ class Tool(Generic[P, R]):
     def registrations(self, threads: Threads | None = None) -> list[tuple[Contract, Adapter]]:
         """Contract and a fresh adapter of the tool, its probe and its compensation; `threads` runs blocking ones."""
         shared = threads or Threads()
-        made: list[tuple[Contract, Adapter]] = [(self.contract, FunctionAdapter(self._main.handler, shared))]
+        contract, hands = self.contract, FunctionAdapter(self._main.handler, shared)
+        main: Adapter = PersonAdapter(hands.problems) if contract.gate.manual else hands
+        made: list[tuple[Contract, Adapter]] = [(contract, main)]
         beside = [part for part in (self._probe, self._undo) if part is not None]
         made.extend((part.contract(), FunctionAdapter(part.handler, shared)) for part in beside)
         return made
@@ -154,6 +159,8 @@ def tool(**fields: Unpack[Fields]) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Make the typed function below a tool; the keywords are its contract (`effect` must be stated).
 
     Arguments and output follow from the type hints, strictly. A parameter annotated `Call` is handed in, not asked for.
+    With `manual=True` a person performs it: the function says what it takes and gives, and its body, which is never
+    run, is `...`.
 
     Raises:
         ToolDefinitionError: while decorating; the message names the function, the parameter or field, and the cure.

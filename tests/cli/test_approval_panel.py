@@ -53,3 +53,32 @@ def test_a_proposal_for_several_names_its_run_and_no_call() -> None:
     lines = commands_of_approval(SEVERAL)
     assert "counterfoil runs resume run_1" in lines
     assert not [line for line in lines if "None" in line]
+
+
+PREVIEW: dict[str, Any] = {
+    "tool": "peek",
+    "at": "2026-12-01T03:00:00Z",
+    "untrusted": True,
+    "output": None,
+    "error": None,
+}
+
+
+def test_a_preview_is_information_beside_what_the_digest_covers() -> None:
+    shown = printed(SEVERAL | {"items": None, "preview": PREVIEW | {"output": {"state": "paid\u202e"}}}, {"ref": "x"})
+    assert "for information, from peek at 2026-12-01 03:00:00Z; the digest does not cover it" in shown
+    assert "paid<U+202E>" in shown
+    assert shown.index('"x"') < shown.index("for information")
+
+
+def test_a_preview_that_could_not_be_had_says_why() -> None:
+    shown = printed(SEVERAL | {"items": None, "preview": PREVIEW | {"error": "It is\u200b down."}}, {"ref": "x"})
+    assert "There is no preview: It is<U+200B> down." in shown
+
+
+def test_previews_of_several_say_how_many_there_are() -> None:
+    items = [{"n": 0, "output": "first", "error": None}]
+    shown = printed(
+        SEVERAL | {"preview": PREVIEW | {"items": items, "error": "Previewed are 1 of its 2 items."}}, [1, 2]
+    )
+    assert ("Previewed are 1 of its 2 items." in shown, '"first"' in shown) == (True, True)

@@ -23,8 +23,9 @@ from counterfoil.server.app import open_app
 from tests.kit.clock import SetClock
 from tests.property.fold_run import ENDED, FoldedRun, fold_run
 from tests.property.run_hands import FAR, Far
+from tests.runtime.chain.mortal import Mortal
 from tests.runtime.chain.running import CAROL, Runs
-from tests.runtime.chain.test_resuming import Mortal, dies
+from tests.runtime.chain.test_resuming import dies
 
 CONFIG: Final = """
 [ledger]

@@ -102,7 +102,7 @@ class TestDigests:
             with_gate(sensitive=("/a",)),
             with_gate(preview="p"),
             with_gate(visibility=Visibility.BASE),
-            with_gate(code=True, manual=True),
+            with_gate(code=True),
             with_limits(timeout_s=1, retry=Retry(3), rate=Rate(1, 1), concurrency=1, pool="p", cost=1, sandbox="s"),
             with_recovery(evidence={"external_version": "/etag"}),
             with_recovery(settle_s=60.0),

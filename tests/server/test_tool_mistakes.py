@@ -39,6 +39,12 @@ effect = "write"
 input = { order_id = "string", amount = "integer", note = "string" }
 http = { method = "POST", url = "https://orders.example/c" }
 """
+LOOK: Final = """[tools.look]
+description = "Look."
+effect = "read"
+input = { sku = "string" }
+http = { method = "GET", url = "https://orders.example/l/{sku}" }
+"""
 UNDO: Final = "[tools.t.compensation]\n"
 
 
@@ -68,6 +74,31 @@ UNDO: Final = "[tools.t.compensation]\n"
         (tool("approval = 'client'", effect="destructive"), MORE, "tools.t.approval", "reversible"),
         (tool("preview = 'tt'"), MORE, "tools.t.preview", "no tool is called 'tt'; did you mean t?"),
         (tool("preview = 't'"), MORE, "tools.t.preview", "has effect 'write'"),
+        (
+            tool("preview = 'look'", after=LOOK),
+            MORE,
+            "tools.t.preview",
+            "look needs sku, which this tool does not take",
+        ),
+        (
+            tool("preview = { tool = 'look', arguments = { sku = '{oder_id}' } }", after=LOOK),
+            MORE,
+            "tools.t.preview.arguments.sku",
+            "did you mean 'order_id'",
+        ),
+        (
+            tool("preview = { tool = 'look', arguments = { sku = '{output.a}' } }", after=LOOK),
+            MORE,
+            "tools.t.preview.arguments.sku",
+            "before there is an output",
+        ),
+        (
+            tool("preview = { tool = 'look', arguments = { sky = '{order_id}', sku = 'a' } }", after=LOOK),
+            MORE,
+            "tools.t.preview.arguments.sky",
+            "did you mean sku?",
+        ),
+        (tool("preview = { toll = 'look' }", after=LOOK), MORE, "tools.t.preview.toll", "tool"),
         (tool("input_schema = {}"), MORE, "tools.t.input_schema", "not both"),
         (tool("output_schema = { type = 'strin' }"), MORE, "tools.t.output_schema", "schema"),
         (tool(http="pages = { items = '/a' }"), HTTP, "tools.t.http.pages", "only a tool with"),

@@ -177,7 +177,6 @@ def test_every_stated_field_reaches_the_contract() -> None:
         evidence={"external_version": "/etag"},
         preview="look",
         code=True,
-        manual=True,
         visibility="base",
     )
     async def whole(a: str) -> None: ...
@@ -193,7 +192,7 @@ def test_every_stated_field_reaches_the_contract() -> None:
     gate = made.gate
     assert (gate.effect, gate.open_world, gate.scopes, gate.approval) == (Effect.WRITE, False, ("s",), "second_person")
     assert (gate.resources, gate.sensitive, gate.preview) == (("shared:x:{a}",), ("/a",), "look")
-    assert (gate.visibility, gate.code, gate.manual) == (Visibility.BASE, True, True)
+    assert (gate.visibility, gate.code, gate.manual) == (Visibility.BASE, True, False)
     limits = made.limits
     assert (limits.timeout_s, limits.external_wait_s, limits.freshness_s, limits.cost) == (7, 8, 9, 1.5)
     assert (limits.retry, limits.rate, limits.concurrency, limits.pool) == (Retry(2), Rate(100, 60), 3, "p")

@@ -20,7 +20,8 @@ from .views import RunView, Told, body_of, effects_of
 if TYPE_CHECKING:
     from ...ledger.rows import CallRow
     from ...ledger.run_reading import OutputRow, Snapshot
-    from ...registry.vocabulary import JsonObject, JsonValue, RecoveryClass
+    from ...registry.contract import Contract
+    from ...registry.vocabulary import JsonObject, JsonValue
     from ..parts import Parts
     from .plans import Plans
     from .shown import StepShown
@@ -53,13 +54,13 @@ class RunViewer:
         plan = stored.plan
         steps = show_steps(plan, found)
         shown = await self._outputs(found, steps) if outputs else None
-        told = Told(self._parts.clock.now(), self._parts.budgets.run, self._recovery)
+        told = Told(self._parts.clock.now(), self._parts.budgets.run, self._contract)
         view = RunView(body_of(plan, found, steps, shown, told))
         return with_more(view, {"effects": effects_of(found)}) if effects else view
 
-    def _recovery(self, row: CallRow) -> RecoveryClass | None:
+    def _contract(self, row: CallRow) -> Contract | None:
         entry = self._parts.catalogue.get(row.tool, row.version)
-        return None if entry is None else entry.contract.recovery_class
+        return None if entry is None else entry.contract
 
     async def _outputs(self, found: Snapshot, steps: list[StepShown]) -> JsonObject:
         """`outputs` by id and `save_as`, whole while they fit together; a step without an output has no member."""

@@ -12,6 +12,7 @@ from ...ledger.states import UNRESOLVED, CallState
 from ...ledger.undoing import COMPENSATION, is_in_doubt
 from ...registry.budgets import USABLE, Kind
 from ...registry.vocabulary import ErrorCode, RecoveryClass
+from ..by_hand import how_by_hand
 from ..clock import rfc3339
 from ..plan.spending import limits_of
 from ..views import WAIT_S, ErrorView, Next, how_to_decide
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from ...ledger.run_reading import Snapshot
     from ...ledger.run_rows import RunRow
     from ...registry.budgets import Budget
+    from ...registry.contract import Contract
     from ...registry.vocabulary import JsonObject, JsonValue
     from ..plan.model import Plan
     from .shown import StepShown
 
-RecoveryOf: TypeAlias = "Callable[[CallRow], RecoveryClass | None]"
-"""How an unknown outcome of this call would be settled; None where its tool is not here."""
+ContractOf: TypeAlias = "Callable[[CallRow], Contract | None]"
+"""The contract of this call, which says how an unknown outcome is settled; None where its tool is not here."""
 STRICT: Final = "strict"
 _PARKED: Final = {
     "stopped": "Its client cancelled the request: no further step with an effect starts until it is taken up.",
@@ -108,7 +110,7 @@ class Told:
 
     now: int
     ceiling: Budget | None
-    recovery: RecoveryOf
+    contract: ContractOf
 
 
 def body_of(
@@ -126,7 +128,7 @@ def body_of(
         "steps": [step.wire() for step in steps],
         **given,
         "pending": [*pending_of(found)],
-        "unresolved": [*unresolved_of(found, told.recovery)],
+        "unresolved": [*unresolved_of(found, told.contract)],
         "compensation": compensation_of(plan, found),
         "compensations": [*compensations_of(plan, found)],
         "budget": budget_of(plan, found, told),
@@ -192,11 +194,11 @@ def pending_of(found: Snapshot) -> Iterable[JsonObject]:
         }
 
 
-def unresolved_of(found: Snapshot, recovery: RecoveryOf) -> Iterable[JsonObject]:
+def unresolved_of(found: Snapshot, contract_of: ContractOf) -> Iterable[JsonObject]:
     """`unresolved`: what was sent and nobody knows the end of, and how each is settled."""
     for row in _unresolved(found):
         step = name_of(row) if row.run_id == found.run.run_id else None
-        how = how_to_settle(row, recovery(row))
+        how = _how(row, contract_of(row))
         if row.route == COMPENSATION:
             how = f"It undoes an effect of this step. {how}"
         if step is None:
@@ -211,6 +213,12 @@ def _unresolved(found: Snapshot) -> list[CallRow]:
     if other is not None and other.is_unresolved and (other.tenant, other.subject) == (run.tenant, run.subject):
         return [*own, other]
     return own
+
+
+def _how(row: CallRow, contract: Contract | None) -> str:
+    if contract is not None and contract.gate.manual:
+        return how_by_hand(row, contract)
+    return how_to_settle(row, None if contract is None else contract.recovery_class)
 
 
 def how_to_settle(row: CallRow, recovery: RecoveryClass | None) -> str:

@@ -38,7 +38,7 @@ _AFTER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What `run` was asked for: a document, a stored plan, a kept one, a run that is there, or one that is forked."""
+    """What `run` was asked for: one of a document, a stored or kept plan, a run that is there, and one to fork."""
 
     source: str | None = None
     plan_id: str | None = None

@@ -160,6 +160,10 @@ class Catalogue(Protocol):
         """What unpinned calls take, by name."""
         ...
 
+    def entries(self) -> Sequence[Entry]:
+        """Every version of every tool."""
+        ...
+
     def plan(self, name: str) -> NamedPlan | None:
         """The stored plan of this name."""
         ...
@@ -170,10 +174,6 @@ class Catalogue(Protocol):
 
     def offer(self, plan: NamedPlan, principal: Principal, policy: Policy) -> Offer:
         """What a principal is told of a stored plan."""
-        ...
-
-    def entries(self) -> Sequence[Entry]:
-        """Every version of every tool."""
         ...
 
 

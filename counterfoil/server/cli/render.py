@@ -229,7 +229,25 @@ def approval_panel(view: View, arguments: object, recovery: str | None, undone_b
     for number, one in enumerate(each):
         heading = "arguments" if len(each) == 1 else f"arguments of item {number + 1} of {len(each)}"
         parts += [Text(heading, style="dim"), data(one)]
+    parts += _preview(part(view, "preview"))
     return Panel(Group(*parts), title=Text(visible(str(view.get("approval_id")))), expand=False)
+
+
+def _preview(preview: View) -> Iterable[RenderableType]:
+    """What a read showed, set apart from what is decided."""
+    if not preview:
+        return
+    source = (
+        f"for information, from {preview.get('tool')} at {_second(preview.get('at'))}; the digest does not cover it"
+    )
+    yield Text(visible(source), style="dim")
+    items, error = preview.get("items"), preview.get("error")
+    if error is not None:
+        yield Text(visible(str(error) if items else f"There is no preview: {error}"))
+    if items:
+        yield data(items)
+    elif error is None:
+        yield data(preview.get("output"))
 
 
 def _rule_line(rule: View) -> str | None:

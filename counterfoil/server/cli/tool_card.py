@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -11,6 +12,8 @@ from rich.text import Text
 from ...visible import visible
 from . import render
 from .answer import View, part
+
+BY_A_PERSON: Final = "a person, outside, who settles it by what they say: counterfoil reconcile"
 
 
 def card(tool: View) -> RenderableType:
@@ -30,6 +33,8 @@ def found(matches: Iterable[View], unmatched: Iterable[str], more: int) -> Rende
         head = Text(visible(str(tool["name"])), style="bold")
         for name in ("effect", "approval", "recovery", "schema_digest"):
             head.append(f"  {name.replace('schema_', '')} ", style="dim").append_text(render.word(tool[name]))
+        if tool.get("manual"):
+            head.append("  a person performs it", style="yellow")
         told += [head, Text(f"  {visible(str(tool['summary']))}")]
         if tool["version"] is None:  # a stored plan
             told.append(Text(f"  {visible(str(tool['title']))}", style="dim"))
@@ -54,10 +59,14 @@ def _facts(tool: View) -> Iterator[tuple[str, object]]:
     yield "scopes", _listed(tool["scopes"])
     yield "holds", _listed(tool["resources"])
     yield "sensitive", _listed(tool["sensitive"])
-    yield "if its answer is lost", _recovery(tool)
+    if tool.get("manual"):
+        yield "performed by", BY_A_PERSON
+    else:
+        yield "if its answer is lost", _recovery(tool)
     yield "undone by", tool["compensation"] or ("nothing" if tool["effect"] != "read" else None)
     yield "undone with", json.dumps(made, ensure_ascii=False) if (made := tool["compensation_arguments"]) else None
-    yield "time", _time(tool["timeout_s"], part(tool, "retry"))
+    if not tool.get("manual"):
+        yield "time", _time(tool["timeout_s"], part(tool, "retry"))
     yield "at once", _at_once(tool)
     yield "cost", tool["cost"]
     yield "visibility", tool["visibility"]

@@ -31,6 +31,7 @@ def summary(contract: Contract, approval: str) -> dict[str, Any]:
         "scopes": list(contract.gate.scopes),
         "tags": list(contract.text.tags),
         "schema_digest": contract.short_digest,
+        **({"manual": True} if contract.gate.manual else {}),
     }
 
 

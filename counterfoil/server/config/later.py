@@ -17,7 +17,7 @@ _TOOL_KEYS: Final = ("sql", "append")
 _OVERLAY_DEPTH: Final = 2
 OVERLAY: Final = (
     "a tool without `http` is an overlay on a tool that comes from elsewhere, and overlays are not available in this "
-    "version yet; give it [tools.NAME.http], or remove it"
+    "version yet; give it [tools.NAME.http], or manual = true if a person performs it, or remove it"
 )
 
 
@@ -47,7 +47,7 @@ def _known_tools(tools: dict[str, Any], found: list[KeyPath]) -> Iterator[tuple[
         table = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {"http": tool}
         probe = table.get("probe")
         taken: list[str] = [key for key in _TOOL_KEYS if key in table]
-        if not get_close_matches("http", table, 1):
+        if not (get_close_matches("http", table, 1) or table.get("manual") is True):
             found.append(("tools", name, "sql") if "sql" in table else ("tools", name))
             continue
         found += [("tools", name, key) for key in taken]

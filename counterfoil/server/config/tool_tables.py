@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from ...registry.vocabulary import Assurance, Idempotency, Visibility
 from .kinds import Count, Name, Pointer, RateText, Seconds, WordOfEffect
@@ -175,6 +175,20 @@ class ToolCompensationTable(AnswerTable):
     """How long it may take, in seconds; 30."""
 
 
+class ToolPreviewTable(Table):
+    """The read that shows whoever decides what is at stake; its name alone will do: `preview = "orders_get"`."""
+
+    tool: Name
+    """The read; `preview = "NAME"` is short for this alone."""
+    arguments: JsonTable | None = None
+    """Its arguments, from `{arguments.x}`; absent: those of the call's own that it takes."""
+
+
+def _named(value: object) -> object:
+    """The short form of a preview as the long one."""
+    return {"tool": value} if isinstance(value, str) else value
+
+
 class ToolTable(Table):
     """A tool that is described here: its contract, and in `http` its request."""
 
@@ -222,8 +236,8 @@ class ToolTable(Table):
     """The pool whose capacity it shares."""
     approval: WordOfApproval | None = None
     """Who must decide before it is sent, at least; `none` leaves it to the policy."""
-    preview: Name | None = None
-    """A read that shows an approver what would happen."""
+    preview: Annotated[ToolPreviewTable | None, BeforeValidator(_named)] = None
+    """A read that shows whoever decides what is at stake."""
     visibility: WordOfVisibility | None = None
     """Where it shows itself; `deferred`."""
     code: bool | None = None
@@ -237,7 +251,9 @@ class ToolTable(Table):
     """What its output has at least, in the same short form."""
     output_schema: dict[str, Any] | None = None
     """Its output in full, as JSON Schema 2020-12, instead of `output`."""
-    http: ToolHttpTable
+    manual: bool | None = None
+    """Whether a person performs it, outside, and settles it by what they say; such a tool has no `http`. False."""
+    http: ToolHttpTable | None = None
     """The request that it makes."""
     probe: ToolProbeTable | None = None
     """What became of a call?"""

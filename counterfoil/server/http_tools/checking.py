@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...canonical import JsonObject
-from ...registry.contract import BASE_NAMES, NAME, RESERVED_ENDINGS
+from ...registry.contract import BASE_NAMES, MANUAL_ALONE, MANUAL_READ, NAME, RESERVED_ENDINGS
 from ...registry.filling import Scope
 from ...registry.nearest import nearest
 from ...registry.predicates import parse_pointer
@@ -63,6 +63,7 @@ def check_tool(config: Configuration, name: str, table: ToolTable, hosts: Hosts)
     if table.effect is Effect.DESTRUCTIVE and table.approval is Assurance.CLIENT:
         checked.say("approval", "'client' is for reversible writes; a destructive tool takes 'operator' or "
                                 "'second_person'")  # fmt: skip
+    _check_hands(checked)
     if schema is not None:
         _check_arguments(checked, schema)
         _check_requests(checked, schema, hosts)
@@ -96,6 +97,26 @@ def _check_name(checked: Checked) -> None:
         checked.say("", "this is the name of a base tool; choose another")
     elif checked.name.endswith(RESERVED_ENDINGS):
         checked.say("", f"the endings {' and '.join(RESERVED_ENDINGS)} belong to probes and compensations")
+
+
+def _check_hands(checked: Checked) -> None:
+    """A request or a person, and nothing beside a person that only a program could do."""
+    table = checked.table
+    if not table.manual:
+        if table.http is None:
+            checked.say("", "expected http, the request that it makes, or manual = true if a person performs it")
+        return
+    if table.effect is Effect.READ:
+        checked.say("effect", MANUAL_READ)
+    stated = {
+        "http": table.http is not None,
+        "probe": table.probe is not None,
+        "settle_s": table.settle_s is not None,
+        "idempotency": table.idempotency not in {None, Idempotency.NONE},
+        "retry": table.retry is not None and (table.retry.attempts or 1) > 1,
+    }
+    for key in (one for one, there in stated.items() if there):
+        checked.say(key, MANUAL_ALONE)
 
 
 def _check_schemas(checked: Checked) -> JsonObject | None:
@@ -160,7 +181,8 @@ def _check_requests(checked: Checked, schema: JsonObject, hosts: Hosts) -> None:
     table, undo = checked.table, checked.table.compensation
     scope, is_read = Scope(schema), table.effect is Effect.READ
     keyed = table.idempotency is Idempotency.KEYED
-    found = [("http", one) for one in faults_of(tool_of(table), scope, hosts, is_read=is_read, keyed=keyed)]
+    spec = tool_of(table)
+    found = [("http", one) for one in faults_of(spec, scope, hosts, is_read=is_read, keyed=keyed)] if spec else []
     if table.probe is not None:
         found += [("probe", one) for one in probe_faults(probe_of(table.probe), scope, hosts)]
     if undo is not None and (spec := undo_of(undo)) is not None:
@@ -173,7 +195,8 @@ def _check_requests(checked: Checked, schema: JsonObject, hosts: Hosts) -> None:
 def _check_keys(checked: Checked) -> None:
     """A keyed tool sends its key: everything about sending again rests on it."""
     table, undo = checked.table, checked.table.compensation
-    _check_key(checked, "idempotency", tool_of(table), table.idempotency)
+    if (made := tool_of(table)) is not None:
+        _check_key(checked, "idempotency", made, table.idempotency)
     if table.key_retention_s is not None and table.idempotency is not Idempotency.KEYED:
         checked.say("key_retention_s", 'only a keyed tool keeps a key; say idempotency = "keyed", or leave it out')
     if undo is not None and (spec := undo_of(undo)) is not None:
@@ -187,8 +210,9 @@ def _check_key(checked: Checked, key: str, spec: HttpTool, idempotency: Idempote
 
 
 def _check_pages(checked: Checked, schema: JsonObject) -> None:
-    pages = checked.table.http.pages
-    if pages is not None and checked.table.http.output:
+    http = checked.table.http
+    pages = http.pages if http is not None else None
+    if http is not None and pages is not None and http.output:
         checked.say("http.output", "with pages the output is {items, next}; leave it out")
     if pages is not None and pages.argument in required_names(schema):
         checked.say("http.pages.argument", "the first page has no cursor, so this argument must be optional")

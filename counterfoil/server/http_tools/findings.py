@@ -52,11 +52,12 @@ def _of_tool(table: ToolTable) -> Iterator[Said]:
     keyed = table.idempotency is Idempotency.KEYED
     if table.probe is not None and not names_call(probe_of(table.probe).request):
         yield Severity.WARNING, ("probe",), _ANOTHERS
-    elif table.probe is not None and not sends_key(tool_of(table)):
+    elif table.probe is not None and (spec := tool_of(table)) is not None and not sends_key(spec):
         yield Severity.WARNING, ("probe",), _NEVER_SENT
     if table.settle_s is not None and table.probe is None and not keyed:
         yield Severity.WARNING, ("settle_s",), _NOBODY_ASKS
-    if table.effect is Effect.DESTRUCTIVE and table.probe is None and table.compensation is None and not keyed:
+    bare = table.probe is None and table.compensation is None and not keyed
+    if bare and table.effect is Effect.DESTRUCTIVE and not table.manual:
         yield Severity.NOTE, (), _BARE
 
 

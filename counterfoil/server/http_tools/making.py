@@ -22,16 +22,16 @@ from ..config.tool_kinds import short_schema
 from ..config.tool_tables import AnswerTable, SignTable, ToolCompensationTable, ToolProbeTable, ToolTable
 
 _ELSEWHERE: Final = frozenset({"retry", "rate", "input", "input_schema", "output", "output_schema", "http", "probe",
-                               "compensation"})  # fmt: skip
+                               "compensation", "preview"})  # fmt: skip
 _UNDO_FIELDS: Final = ("idempotency", "key_retention_s", "timeout_s")
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One contract, and what its adapter carries out."""
+    """One contract, and what its adapter carries out; None where a person does."""
 
     contract: Contract
-    spec: HttpTool | HttpProbe
+    spec: HttpTool | HttpProbe | None
 
 
 def made_of(name: str, table: ToolTable) -> list[Made]:
@@ -98,9 +98,11 @@ def _request_of(table: AnswerTable | ToolProbeTable, method: str, url: str) -> R
     return Request(method, url, table.headers, table.query, table.json_, table.form)
 
 
-def tool_of(table: ToolTable) -> HttpTool:
-    """The tool's request and how its answer is read."""
-    http, pages = table.http, table.http.pages
+def tool_of(table: ToolTable) -> HttpTool | None:
+    """The tool's request and how its answer is read; None where a person performs it."""
+    if (http := table.http) is None:
+        return None
+    pages = http.pages
     paged = Pages(**pages.model_dump()) if pages else None
     return replace(_answer(http, http.method, http.url), pages=paged)
 
@@ -126,11 +128,17 @@ def _main(name: str, table: ToolTable) -> Contract:
         "retry": table.retry.model_dump(exclude_none=True) if table.retry else None,
         "probe": name + PROBE_ENDING if table.probe else None,
         "compensation": _undone_by(name, table.compensation),
+        "preview": table.preview.tool if table.preview else None,
     }
     schema = input_schema(table)
     contract = contract_of(name, stated, schema, output_schema(table), tuple(sensitive_pointers(schema)))
     template = table.compensation.arguments if table.compensation else None
-    return replace(contract, recovery=replace(contract.recovery, compensation_arguments=template))
+    shown_with = table.preview.arguments if table.preview else None
+    return replace(
+        contract,
+        gate=replace(contract.gate, preview_arguments=shown_with),
+        recovery=replace(contract.recovery, compensation_arguments=template),
+    )
 
 
 def _undone_by(name: str, table: ToolCompensationTable | None) -> str | None:

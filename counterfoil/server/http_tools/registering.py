@@ -21,12 +21,14 @@ from ...tools.http.outbound import Outbound
 from ...tools.http.probe import HttpProbeAdapter
 from ...tools.http.spec import HttpProbe
 from ...tools.http.tool import HttpAdapter
+from ...tools.person import PersonAdapter
 from ..config import Configuration, Problem
 from ..config.errors import KeyPath
+from ..config.tool_tables import ToolPreviewTable
 from ..secrets import resolve
 from .checking import check_tool
 from .making import Made, input_schema, made_of, output_schema
-from .undoing import Shape, Undoing
+from .undoing import Shape, Undoing, preview_faults
 
 Secret: TypeAlias = Callable[[str], str]
 
@@ -45,7 +47,8 @@ def register_http_tools(
         if not found:
             try:
                 parts = made_of(name, table)
-                family = sorted({reference for made in parts for reference in references(made.spec.request)})
+                requests = [made.spec.request for made in parts if made.spec is not None]
+                family = sorted({reference for request in requests for reference in references(request)})
                 for made in parts:
                     catalogue.register(made.contract, _adapter(made, outbound, secret, family))
             except (ContractError, ToolDefinitionError, SchemaError) as error:
@@ -91,9 +94,10 @@ class _Between:
             for one in Undoing(first, second, undo.arguments).faults():
                 yield self._problem(("compensation", *one.path), one.message)
 
-    def _preview(self, name: str | None) -> Iterator[Problem]:
-        if name is None:
+    def _preview(self, stated: ToolPreviewTable | None) -> Iterator[Problem]:
+        if stated is None:
             return
+        name = stated.tool
         if not self._known(name):
             yield self._missing(("preview",), name)
             return
@@ -101,6 +105,10 @@ class _Between:
         if entry and not entry.contract.is_read:
             effect = entry.contract.gate.effect.value
             yield self._problem(("preview",), f"a preview is a read, and {name} has effect {effect!r}")
+        first, second = self._shape(self.name), self._shape(name)
+        if first and second:
+            for one in preview_faults(first, second, stated.arguments):
+                yield self._problem(("preview", *one.path), one.message)
 
     def _known(self, name: str) -> bool:
         entry = self.catalogue.get(name)
@@ -126,6 +134,8 @@ class _Between:
 
 
 def _adapter(made: Made, outbound: Outbound, secret: Secret, family: list[str]) -> Adapter:
+    if made.spec is None:
+        return PersonAdapter()
     if isinstance(made.spec, HttpProbe):
         return HttpProbeAdapter(made.contract.name, made.spec, outbound, secret, family)
     return HttpAdapter(made.contract.name, made.spec, outbound, secret, is_read=made.contract.is_read, family=family)

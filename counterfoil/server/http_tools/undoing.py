@@ -1,4 +1,4 @@
-"""Whether the arguments that a compensation makes can fit the tool that is to undo: names, presence and types.
+"""Whether the arguments that a compensation, or a preview, makes can fit its tool: names, presence and types.
 
 Each is judged by itself, by what the two schemas say; what cannot be told before a call is left to the call.
 """
@@ -116,6 +116,26 @@ class Undoing:
         if hole.root != "arguments" or "default" in _resolved(schema, _property(schema, hole.path[0])):
             return False
         return hole.path[0] not in required_names(schema)
+
+
+def preview_faults(first: Shape, preview: Shape, template: JsonObject | None) -> Iterator[Fault]:
+    """What is wrong with the arguments that a preview gets, at key paths below `preview`."""
+    if template is not None:
+        for name, value in template.items():
+            if _names_output(value):
+                yield Fault(("arguments", name), "a preview is shown before there is an output")
+        yield from Undoing(first, preview, template).faults()
+        return
+    ours = argument_names(first.input)
+    if missing := [name for name in required_names(preview.input) if name not in ours]:
+        yield Fault((), f"{preview.name} needs {', '.join(missing)}, which this tool does not take; state arguments")
+
+
+def _names_output(value: JsonValue) -> bool:
+    try:
+        return any(hole.root == "output" for hole in holes(value))
+    except TemplateError:
+        return False  # told as what it is
 
 
 def _whole(text: str) -> Hole | None:

@@ -123,6 +123,7 @@ def _of_tool(contract: Contract, score: float, standing: str) -> JsonObject:
         "scopes": list(contract.gate.scopes),
         "score": round(score, 3),
         "schema_digest": contract.short_digest,
+        **({"manual": True} if contract.gate.manual else {}),  # a person performs it
     }
 
 

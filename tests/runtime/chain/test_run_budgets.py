@@ -10,6 +10,7 @@ import pytest
 from counterfoil import Outcome, Probe
 from counterfoil.ledger.budgeting import CounterRow, list_counters
 from counterfoil.ledger.run_rows import RunRow
+from counterfoil.registry.budgets import Budgets
 from counterfoil.server.app import App
 from tests.kit.run_rules import check_run_view
 from tests.runtime.bench import HandClock
@@ -247,18 +248,20 @@ async def test_whichever_comes_first_decides_deadline_or_time(
     assert end_of(await runs.rest(run_id)) == end
 
 
-async def test_whoever_drives_it_next_knows_that_its_time_is_used_up(
-    runs: Runs, stage: Stage, clock: HandClock
+async def test_whoever_drives_it_next_knows_that_its_time_was_used_up(
+    open_: OpenApp, stage: Stage, clock: HandClock
 ) -> None:
+    runs = Runs(await open_(more="[budgets.run]\nelapsed_s = 60\n"))
     stage.then("book", lose)
     begun, go = stage.hold("note")
-    run_id = await runs.start(step("a"), step("b", "note"), step("c", depends_on=["a", "b"]), budget={"elapsed_s": 60})
+    run_id = await runs.start(step("a"), step("b", "note"), step("c", depends_on=["a", "b"]))
     await runs.until_state(run_id, "a", "awaiting_reconciliation")
     async with asyncio.timeout(LIMIT_S):
         await begun.wait()
     clock.pass_(61)
     go.set()
     assert (await runs.rest(run_id)).status == "awaiting_reconciliation"
+    runs.app.runtime._parts.budgets = Budgets()  # as a reload does: more than that comes too late
     await runs.say(run_id, "a", "happened")
     assert end_of(await runs.until(run_id, lambda row: row.finished_at is not None)) == SPENT
 
