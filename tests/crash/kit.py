@@ -174,11 +174,22 @@ class Server:
         os.kill(self.process_id, signal.SIGKILL)
         self.gone()
 
-    def pause(self) -> None:
-        """SIGSTOP it, and wait until it stands."""
+    def pause(self, stage: Stage) -> None:
+        """SIGSTOP it, and wait until it stands; never within a transaction, which would keep everybody else waiting."""
+        eventually(lambda: self._stands_aside(stage))
+
+    def _stands_aside(self, stage: Stage) -> bool:
         os.kill(self.process_id, signal.SIGSTOP)
         stat = Path(f"/proc/{self.process_id}/stat")
         eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        with closing(sqlite3.connect(stage.ledger, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+            except sqlite3.OperationalError:
+                self.go_on()
+                return False
+        return True
 
     def go_on(self) -> None:
         """SIGCONT it."""

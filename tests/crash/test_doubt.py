@@ -86,7 +86,7 @@ def test_a_late_word_settles_a_call_that_was_about_to_be_sent_again(forge: Forge
     first = forge.start(stage)
     number = first.ask("call", tool="keyed", arguments={"note": "n"})
     eventually(lambda: stage.world.is_set("at-effect"))
-    first.pause()
+    first.pause(stage)
     stage.world.take("hold-effect")
     forge.fork(stage, before="dispatch_queued").gone()
     assert stage.call()["state"] == "queued"

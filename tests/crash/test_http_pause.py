@@ -41,7 +41,7 @@ def paused(forge: Forge, stage: Stage, far: Far, tool: str, order: str, point: s
         first = forge.start(stage, keep_back="dispatch_new")
         number = first.ask("call", tool=tool, arguments=arguments)
         eventually(lambda: stage.world.is_set("at-fact"))
-        first.pause()
+        first.pause(stage)
         stage.world.take("hold-fact")
     else:
         late = point == "before_commit"
@@ -50,7 +50,7 @@ def paused(forge: Forge, stage: Stage, far: Far, tool: str, order: str, point: s
         number = first.ask("call", tool=tool, arguments=arguments)
         eventually(lambda: len(far.keys(order)) == 1)
         eventually(lambda: late or far.effects(order))
-        first.pause()
+        first.pause(stage)
     second = forge.start(stage)
     eventually(lambda: stage.call()["owner_id"] == second.owner)
     return first, second.rest(), number

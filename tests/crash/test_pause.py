@@ -36,7 +36,7 @@ def paused(forge: Forge, stage: Stage, tool: str, point: str) -> Paused:
     first = forge.start(stage)
     number = first.ask("call", tool=tool, arguments={"note": "n"})
     eventually(lambda: stage.world.is_set(f"at-{point}"))
-    first.pause()
+    first.pause(stage)
     stage.world.take(f"hold-{point}")
     second = forge.start(stage)
     eventually(lambda: stage.call()["owner_id"] == second.owner)
@@ -125,7 +125,7 @@ def test_a_server_that_stood_still_enters_anew_and_serves_on(forge: Forge, stage
 
 def test_calls_that_find_the_lease_lost_at_once_make_one_new_owner(forge: Forge, stage: Stage) -> None:
     first = forge.start(stage, role="cli")  # it does not sweep, so that only its calls can find out
-    first.pause()
+    first.pause(stage)
     second = forge.start(stage)
     eventually(lambda: stage.rows("SELECT 1 FROM owners WHERE lapsed_at IS NOT NULL"))
     numbers = [first.ask("call", tool="keyed", arguments={"note": str(n)}) for n in range(20)]
@@ -145,7 +145,7 @@ def test_a_stopped_attempt_never_speaks_for_a_later_one_that_nobody_knows_of(for
     first = forge.start(stage)
     number = first.ask("call", tool="keyed", arguments={"note": "n"})
     eventually(lambda: stage.world.is_set("at-guard"))
-    first.pause()
+    first.pause(stage)
     stage.world.take("hold-guard")
     stage.world.set("die-answer")
     forge.start(stage).gone()

@@ -61,7 +61,7 @@ def stands_still(forge: Forge, stage: Stage, hold: str, **more: str) -> Server:
 def pause_between_facts(server: Server, stage: Stage) -> None:
     """Stop it where it holds neither the ledger nor the far side: nobody could write until it goes on."""
     for _ in range(PAUSES_MAX):
-        server.pause()
+        server.pause(stage)
         if is_free(stage):
             return
         server.go_on()

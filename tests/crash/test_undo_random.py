@@ -32,9 +32,7 @@ def plan_of(choose: random.Random) -> dict[str, Any]:
 
 @pytest.mark.promise("DAG-06")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_effect_of_a_killed_run_stands_is_undone_kept_or_told_of(
-    forge: Forge, tmp_path: Path, seed: int
-) -> None:
+def test_every_effect_of_a_killed_run_stands_is_undone_kept_or_told_of(forge: Forge, tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
     stage: Stage = stage_of(tmp_path / "stage")
     plan = plan_of(choose)

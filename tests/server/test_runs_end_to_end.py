@@ -80,7 +80,7 @@ class House:
 
 @asynccontextmanager
 async def house(shop: Workshop) -> AsyncGenerator[House]:
-    async with shop.open(role="serve") as app:
+    async with shop.open() as app:
         tokens = {ANN: app.local, BOB: of(app, "bob")}
         async with hosted(surface_of(app, exchange_of), tokens) as here:
             yield House(app, here.web)
