@@ -46,7 +46,8 @@ class EventType(StrEnum):
     COMPENSATION_STARTED = "compensation_started"  # a run has failed, and its effects are undone from here on
     COMPENSATION_NOTED = "compensation_noted"  # an effect is kept, or nothing undoes it
     COMPENSATION_INCOMPLETE = "compensation_incomplete"  # an undo failed, or nobody knows what became of it
-    COMPENSATION_RESUMED = "compensation_resumed"  # what was not undone is tried again, or has become known
+    COMPENSATION_COMPLETED = "compensation_completed"  # what was not known of a finished run's undoing is known
+    COMPENSATION_RESUMED = "compensation_resumed"  # what was not undone is tried again
     STEP_ENDED = "step_ended"  # what no call says: skipped, not run, failed or refused before anything was sent
     HELD = "held"  # an operator keeps something from being sent
     RELEASED = "released"  # an operator lets it be sent again

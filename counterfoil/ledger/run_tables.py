@@ -104,6 +104,8 @@ outbox = Table(
     Column("at", BigInteger, nullable=False),
 )
 Index("outbox_run", outbox.c.run_id)
+_REUSED = steps.c.reused.is_not(None)
+Index("steps_reused", steps.c.reused, sqlite_where=_REUSED, postgresql_where=_REUSED)
 
 undos = Table(
     "undos",

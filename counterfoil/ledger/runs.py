@@ -224,7 +224,7 @@ def claim_run(run_id: str, owner_id: str, at: int) -> Fact[Claimed | None]:
     """
     run = yield from get_run(run_id)
     if run is not None and run.finished_at is not None and (yield from change(TAKE_WAKES, run_id=run_id)):
-        run = (yield from recount(run_id, at)) or run
+        run = (yield from recount(run_id, at)) or run  # driven again only where an undo was queued
     if run is None or run.finished_at is not None:
         yield from change(TAKE_WAKES, run_id=run_id)
         return None
@@ -291,7 +291,7 @@ def finish(run_id: str, owner_id: str, end: Finished, at: int) -> Fact[RunRow | 
     verdict: JsonObject | None = None if run.verdict is None else json.loads(run.verdict)
     if not (verdict and "ended_at" in verdict) and (yield from one(OPEN_CALL, run_id=run_id)) is not None:
         return Reopened(run)
-    stored = None if verdict is None else json.dumps({"ended_at": at} | verdict)
+    stored = None if verdict is None else json.dumps({"ended_at": at} | {**verdict, "asked": False})
     return (
         yield from touch_run(
             run, EventType.RUN_FINISHED, at, _told(asdict(end)),

@@ -73,6 +73,7 @@ _DECISIONS: Final[Step] = (
 _COMPENSATIONS: Final[Step] = (
     "ALTER TABLE runs ADD COLUMN verdict VARCHAR",
     "ALTER TABLE steps ADD COLUMN reused VARCHAR",
+    "CREATE INDEX steps_reused ON steps (reused) WHERE reused IS NOT NULL",
     "ALTER TABLE approvals ADD COLUMN preview VARCHAR",
     "ALTER TABLE calls ADD COLUMN external_until BIGINT",
     "ALTER TABLE runs ADD COLUMN stood_still BIGINT NOT NULL DEFAULT 0",

@@ -19,16 +19,17 @@ from .admission import keep_key, take_leases
 from .approvals import let_go
 from .bookkeeping import RULE_OUT
 from .events import EventType
-from .evidence import DOUBTED
+from .evidence import DOUBTED, HAPPENED
 from .rows import CallRow, get_call, move
 from .run_rows import RunRow, get_run, post, touch_run
-from .sql import Fact, Sql, change, fetch
-from .states import CallState, Move
-from .tables import attempts, calls, undos
+from .sql import Fact, Sql, change, fetch, one
+from .states import ENDED, CallState, Move
+from .tables import attempts, calls, steps, undos
 
 COMPENSATION: Final = "compensation"
 MOST_ATTEMPTS: Final = 5
 """How often one undo is sent at the most."""
+_DONE: Final = frozenset({"success", "no_result"})
 _FAILED: Final = frozenset({"permanent_failure", "retryable_failure", "invalid_request", "denied"})
 
 
@@ -52,6 +53,23 @@ SELECT_UNDOS: Sql[CallRow] = Sql(
     .where(calls.c.run_id == bindparam("run_id"), calls.c.step.is_not(None), calls.c.route == COMPENSATION)
     .order_by(calls.c.created_at, calls.c.call_id),
     CallRow,
+)
+SELECT_STEPS: Sql[CallRow] = Sql(
+    select(*[calls.c[name] for name in CallRow._fields]).where(
+        calls.c.run_id == bindparam("run_id"), calls.c.step.is_not(None), calls.c.route == "step"
+    ),
+    CallRow,
+)
+
+
+class RunId(NamedTuple):
+    """The name of a run."""
+
+    run_id: str
+
+
+REUSED_BY: Sql[RunId] = Sql(
+    select(steps.c.run_id).where(steps.c.reused == bindparam("call_id", type_=steps.c.reused.type)).limit(1), RunId
 )
 SELECT_NOTES: Sql[UndoNote] = Sql(
     select(*[undos.c[name] for name in UndoNote._fields]).where(undos.c.run_id == bindparam("run_id")), UndoNote
@@ -151,7 +169,7 @@ def undo_again(run_id: str, by: str, at: int) -> Fact[RunRow | None]:
         return None
     again = [row for row in (yield from undo_calls(run_id)) if may_be_sent_again(row)]
     notes = [note for note in (yield from undo_notes(run_id)) if note.state == "not_undone"]
-    if not again and not notes and run.verdict is not None:
+    if not again and not notes and not (yield from _lacking(run_id, (yield from undo_calls(run_id)))):
         return None
     for row in again:
         yield from let_go(row)
@@ -162,15 +180,48 @@ def undo_again(run_id: str, by: str, at: int) -> Fact[RunRow | None]:
             settled_at=None, settled_by=None, cancel_requested_at=None, sent="no",
         )  # fmt: skip
     yield from change(FORGET_NOTES, run_id=run_id)
-    return (yield from _reopen(run_id, EventType.COMPENSATION_RESUMED, {"by": by}, at, compensation="running"))
+    return (
+        yield from _reopen(run_id, EventType.COMPENSATION_RESUMED, {"by": by}, at, asked=True, compensation="running")
+    )
 
 
 def recount(run_id: str, at: int) -> Fact[RunRow | None]:
-    """Something that was not known of a finished run's undoing is known now: it is driven once more to the same end."""
+    """Something of a finished run's undoing is known by now that was not: its `compensation` says so, and no more.
+
+    It is driven again only where an undo was queued since; nothing is begun that nobody asked for.
+    """
     run = yield from get_run(run_id)
     if run is None or run.finished_at is None or run.compensation != "incomplete" or run.verdict is None:
         return None
-    return (yield from _reopen(run_id, EventType.COMPENSATION_RESUMED, {"by": "recovery"}, at))
+    undone = yield from undo_calls(run_id)
+    if any(undo.state == CallState.QUEUED for undo in undone):
+        return (yield from _reopen(run_id, EventType.COMPENSATION_RESUMED, {"by": "recovery"}, at))
+    if not (yield from _is_all_undone(run_id, undone)):
+        return None
+    return (yield from touch_run(run, EventType.COMPENSATION_COMPLETED, at, {}, compensation="complete"))
+
+
+def _is_all_undone(run_id: str, undone: list[CallRow]) -> Fact[bool]:
+    """True if every effect of a run is undone, or noted as kept, and none is in doubt."""
+    done = [undo for undo in undone if undo.state == CallState.SETTLED and undo.outcome in _DONE]
+    rows = yield from fetch(SELECT_STEPS, run_id=run_id)
+    known = all(row.state in ENDED and not is_in_doubt(row) for row in rows)
+    return known and not (yield from _lacking(run_id, done))
+
+
+def _lacking(run_id: str, undone: list[CallRow]) -> Fact[list[CallRow]]:
+    """The effects of a run that none of these undos is about, and that are not noted as kept."""
+    fine = {undo.parent_call_id for undo in undone}
+    fine |= {note.call_id for note in (yield from undo_notes(run_id)) if note.state == "kept"}
+    rows = yield from fetch(SELECT_STEPS, run_id=run_id)
+    had = [row for row in rows if not row.is_read and row.state == CallState.SETTLED and row.outcome in HAPPENED]
+    return [row for row in had if row.call_id not in fine]
+
+
+def goes_on_from(call_id: str) -> Fact[str | None]:
+    """A run that has taken this call over as its own and relies on its effect; None if there is none."""
+    found = yield from one(REUSED_BY, call_id=call_id)
+    return None if found is None else found.run_id
 
 
 def may_be_sent_again(row: CallRow) -> bool:
@@ -182,12 +233,23 @@ def may_be_sent_again(row: CallRow) -> bool:
     return row.state == CallState.SETTLED and row.outcome in _FAILED and not is_in_doubt(row)
 
 
-def _reopen(run_id: str, event: EventType, data: JsonObject, at: int, **changes: Any) -> Fact[RunRow | None]:  # noqa: ANN401 (columns)
+def _reopen(
+    run_id: str,
+    event: EventType,
+    data: JsonObject,
+    at: int,
+    *,
+    asked: bool = False,
+    **changes: Any,  # noqa: ANN401 (columns)
+) -> Fact[RunRow | None]:
+    """Have a run driven again. `asked` lets it begin undos that were never begun, until it has its end again."""
     run = yield from get_run(run_id)
     assert run is not None, "read in this transaction"
-    if run.verdict is None:  # it ended before anything of it could be undone
-        ended: JsonObject = {"status": run.status, "reason": run.reason, "code": run.code, "message": run.message}
-        changes["verdict"] = json.dumps(ended | {"ended_at": run.finished_at})
+    verdict: JsonObject = json.loads(run.verdict) if run.verdict is not None else {
+        "status": run.status, "reason": run.reason, "code": run.code, "message": run.message,
+        "ended_at": run.finished_at,  # before anything of it could be undone
+    }  # fmt: skip
+    changes["verdict"] = json.dumps(verdict | ({"asked": True} if asked else {}))
     if run.finished_at is not None:
         changes |= {"status": "queued", "reason": None, "finished_at": None}
     yield from post(run_id, at)

@@ -179,7 +179,7 @@ def test_a_step_that_fails_leaves_the_older_ledger_as_it_was(tmp_path: Path) -> 
 
 BEFORE_COMPENSATIONS = (
     "DROP TABLE undos",
-    "ALTER TABLE runs DROP COLUMN verdict", "ALTER TABLE steps DROP COLUMN reused",
+    "ALTER TABLE runs DROP COLUMN verdict", "DROP INDEX steps_reused", "ALTER TABLE steps DROP COLUMN reused",
     "ALTER TABLE approvals DROP COLUMN preview", "ALTER TABLE calls DROP COLUMN external_until",
     "ALTER TABLE runs DROP COLUMN stood_still",
     "DROP INDEX budgets_ended", "ALTER TABLE budgets DROP COLUMN ends_at",

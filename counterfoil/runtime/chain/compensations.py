@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...ledger.run_rows import WHOLE
 from ...ledger.undoing import MOST_ATTEMPTS, may_be_sent_again
 from ..plan.model import OnPlanFailure
 from ..views import error_of
-from .effects import Effect, UndoState, effects_to_undo, is_complete
+from .effects import Effect, UndoState, effects_to_undo, in_question, is_complete
 from .states import RunStatus
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...registry.vocabulary import JsonObject, JsonValue
     from ..plan.model import Plan
 
-EARLIER_VERSION = "It ended before this version could undo it; reconcile on the run does it now."
+NOT_BEGUN: Final = "Its undo was never begun; reconcile on the run makes it now."
 
 
 def compensation_of(plan: Plan, found: Snapshot) -> str:
@@ -27,7 +27,7 @@ def compensation_of(plan: Plan, found: Snapshot) -> str:
     stored = found.run.compensation
     if stored != "incomplete" or found.run.verdict is None:
         return stored
-    unresolved = any(row.is_unresolved for row in found.calls)
+    unresolved = bool(in_question(found.calls))
     effects = effects_to_undo(plan, found.calls, found.undos, found.undo_notes)
     return "complete" if is_complete(effects, unresolved=unresolved) else stored
 
@@ -39,20 +39,20 @@ def compensations_of(plan: Plan, found: Snapshot) -> Iterable[JsonObject]:
     if plan.on_failure is not OnPlanFailure.COMPENSATE or (run.verdict is None and not failed):
         return
     for effect in effects_to_undo(plan, found.calls, found.undos, found.undo_notes):
-        yield _shown(effect, ended_early=run.verdict is None)
+        yield _shown(effect, ended=run.finished_at is not None)
 
 
-def _shown(effect: Effect, *, ended_early: bool) -> JsonObject:
+def _shown(effect: Effect, *, ended: bool) -> JsonObject:
     undo, note = effect.undo, effect.note
     item = effect.row.item
     error = None if undo is None else error_of(undo)
-    state = UndoState.NOT_UNDONE if ended_early and effect.state is UndoState.WAITING else effect.state
+    state = UndoState.NOT_UNDONE if ended and effect.state is UndoState.WAITING else effect.state
     return {
         "step": effect.row.step,
         "item": None if item == WHOLE else item,
         "call_id": effect.row.call_id,
         "state": state.value,
-        "reason": EARLIER_VERSION if ended_early and undo is None and note is None else _reason(effect),
+        "reason": NOT_BEGUN if ended and effect.state is UndoState.WAITING else _reason(effect),
         "tool": undo.tool if undo is not None else None if note is None else note.tool,
         "undo_call_id": None if undo is None else undo.call_id,
         "arguments": None if undo is None else json.loads(undo.args_shown),

@@ -15,13 +15,14 @@ from ...ledger.states import UNRESOLVED, CallState
 from ..clock import MICROSECOND
 from ..recovery import last_effect_at, settles_at
 from ..refusal import RefusedError
-from ..stepping import Ended
+from ..stepping import Ended, NotNow
 from .board import Place
 from .effects import place_of
 
 if TYPE_CHECKING:
     from ...ledger.rows import CallRow
     from ..plan.model import Plan
+    from ..refusal import Reason
     from .steps import Result, Steps, Tools
 
 RETRY_US: Final = 5 * MICROSECOND
@@ -37,6 +38,7 @@ class Doubts:
         self._owner_id = owner_id
         self._index = {step.id: step for step in plan.steps}
         self._followed: set[str] = set()
+        self.kept_back: Reason | None = None  # why what is to be sent again was not sent just now
 
     async def follow(self, rows: Sequence[CallRow], *, may_send: bool) -> bool:
         """Follow each of them; True if something came of it."""
@@ -45,11 +47,15 @@ class Doubts:
             if row.state == CallState.DISPATCHED:
                 moved = await self.take(row) or moved
             elif row.state == CallState.QUEUED:
-                moved = (may_send and isinstance(await self._send(row), Ended)) or moved
-            elif row.state in UNRESOLVED and row.call_id not in self._followed:
+                moved = (may_send and self._went_on(await self._send(row))) or moved
+            elif row.state == CallState.AWAITING_RECONCILIATION and row.call_id not in self._followed:
                 self._followed.add(row.call_id)
                 moved = await self.ask(row, compensating=True) or moved
         return moved
+
+    def _went_on(self, result: Result) -> bool:
+        self.kept_back = result.reason if isinstance(result, NotNow) else None
+        return isinstance(result, Ended)
 
     async def stranded(self, undos: Sequence[CallRow]) -> CallRow | None:
         """An undo of which nobody knows, whose process is gone, and about which asking once may tell more."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from ...ledger.run_rows import WHOLE
-from ...ledger.states import CallState
+from ...ledger.states import ENDED, CallState
 from ...ledger.undoing import is_in_doubt
 from .folding import has_effect
 
@@ -99,6 +99,11 @@ def completed(row: CallRow) -> tuple[int, int, int]:
 def place_of(row: CallRow) -> tuple[str, int]:
     """The step and item of a call."""
     return (row.step or "", WHOLE if row.item is None else row.item)
+
+
+def in_question(rows: Iterable[CallRow]) -> list[CallRow]:
+    """The calls of which it is not known for good what they did: open ones, and failures that do not say."""
+    return [row for row in rows if row.state not in ENDED or is_in_doubt(row)]
 
 
 def is_complete(effects: Sequence[Effect], *, unresolved: bool) -> bool:

@@ -17,12 +17,21 @@ from ...ledger.run_calls import claim_step, rows_of
 from ...ledger.run_rows import post
 from ...ledger.runs import Finished, Parked, Reopened, Woken, calls_of, claim_run, finish, park, release_run
 from ...ledger.states import CallState
-from ...ledger.undoing import UndoNote, doubt, is_in_doubt, mark_incomplete, note_undo, undo_calls, undo_notes
+from ...ledger.undoing import (
+    UndoNote,
+    doubt,
+    goes_on_from,
+    is_in_doubt,
+    mark_incomplete,
+    note_undo,
+    undo_calls,
+    undo_notes,
+)
 from ...registry.vocabulary import ErrorCode
 from ..stepping import Ended, HeldUp, NotNow, Refused, RunSaysNo
 from .doubts import RETRY_US, Doubts
 from .driver import Over
-from .effects import UNDECIDED, Effect, UndoState, effects_to_undo, is_complete, place_of
+from .effects import UNDECIDED, Effect, UndoState, effects_to_undo, in_question, is_complete, place_of
 from .folding import state_of, waits_for
 from .rest import held_back, why_later
 from .states import RunStatus
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 1.0
 """How often a call that another process has under way is looked at, in seconds."""
+NOT_AGAIN: Final = "The run has failed, and what it did is undone: it is not sent (again)."
 NO_FURTHER: Final = "The run was cancelled before it was undone."
 
 
@@ -56,7 +66,17 @@ class Known:
     @property
     def ended_before(self) -> bool:
         """True for a run that had its end already: what became doubtful since is told, and keeps nothing open."""
-        return "ended_at" in json.loads(self.run.verdict or "{}")
+        return "ended_at" in self.verdict
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """How the run ends, with what was asked of it since."""
+        found: dict[str, Any] = json.loads(self.run.verdict or "{}")
+        return found
+
+    def may_begin(self, effect: Effect) -> bool:
+        """True unless its undo was never begun, and nobody has asked for that since the run had its end."""
+        return effect.undo is not None or not self.ended_before or bool(self.verdict.get("asked"))
 
 
 class UndoDrive:
@@ -132,29 +152,28 @@ class UndoDrive:
 
     async def _advance(self, known: Known) -> Over | None:
         """The one next thing; None to look again after it."""
-        unknown = [row for row in known.rows if row.is_unresolved or row.state == CallState.DISPATCHED]
+        if (stranded := await self._doubts.stranded(known.undos)) is not None:
+            await self._doubts.ask(stranded, compensating=False)
+            return None
+        unknown = in_question(known.rows)
+        doubtful = [row.call_id for row in unknown if is_in_doubt(row)]
+        if doubtful and (not known.ended_before or known.verdict.get("asked")):
+            at = self._clock.now()
+            await self._ledger.record(lambda: doubt(doubtful, at))
+            return None
         if unknown and not known.ended_before:
             return await self._settle(unknown)
         effects = effects_to_undo(self._plan, known.rows, known.undos, known.notes)
-        if await self._caught_up(known, effects):
-            return await self._next(known, effects, unresolved=bool(unknown))
-        return None
-
-    async def _caught_up(self, known: Known, effects: Sequence[Effect]) -> bool:
-        """True if all that has become of the undos is put down; else one thing more is."""
-        if (stranded := await self._doubts.stranded(known.undos)) is not None:
-            await self._doubts.ask(stranded, compensating=False)
-            return False
-        news = next((effect for effect in effects if self._is_news(known, effect)), None)
-        if news is not None:
+        if (news := next((effect for effect in effects if self._is_news(known, effect)), None)) is not None:
             await self._put_down(news)
-        return news is None
+            return None
+        return await self._next(known, effects, unresolved=bool(unknown))
 
     async def _next(self, known: Known, effects: Sequence[Effect], *, unresolved: bool) -> Over | None:
         stopped = self._plan.compensation == "strict" and any(_failed(effect) for effect in effects)
         if stopped and known.run.cancel_requested_at is None and not known.ended_before:
             return await self._rest(Parked(RunStatus.AWAITING_RECONCILIATION.value, STRICT, pauses=True))
-        todo = next((effect for effect in effects if effect.state in UNDECIDED), None)
+        todo = next((effect for effect in effects if effect.state in UNDECIDED and known.may_begin(effect)), None)
         waits = any(effect.state is UndoState.AWAITING_EXTERNAL for effect in effects)
         if todo is None and not waits:
             complete = is_complete(effects, unresolved=unresolved)
@@ -168,6 +187,9 @@ class UndoDrive:
 
     async def _settle(self, unknown: Sequence[CallRow]) -> Over | None:
         """What the run's own calls did must be known before anything is undone."""
+        if (unwanted := next((row for row in unknown if self._is_unwanted(row)), None)) is not None:
+            await self._take_back(unwanted)
+            return None
         may_send = self.run.cancel_requested_at is None and self._held_back() is None
         if await self._doubts.follow(unknown, may_send=may_send):
             return None
@@ -175,10 +197,23 @@ class UndoDrive:
             await self._pause()
             return None
         status = waits_for(state_of(row) for row in unknown) or RunStatus.QUEUED
-        reason = self._held_back() if status is RunStatus.QUEUED else None
+        reason, kept_back = self._held_back(), self._doubts.kept_back
+        if reason is None and kept_back is not None:
+            reason = why_later(kept_back)
         due = await self._doubts.due(unknown, may_send=may_send)
         people = due is None and status is not RunStatus.AWAITING_EXTERNAL
-        return await self._rest(Parked(status.value, reason, due_at=due, pauses=people))
+        said = reason if status is RunStatus.QUEUED else None
+        return await self._rest(Parked(status.value, said, due_at=due, pauses=people))
+
+    def _is_unwanted(self, row: CallRow) -> bool:
+        """True for what is not to be sent any more: known to have had no effect so far, or of a cancelled run."""
+        if row.state not in {CallState.QUEUED, CallState.AWAITING_APPROVAL}:
+            return False
+        return row.sent == "no" or self.run.cancel_requested_at is not None
+
+    async def _take_back(self, row: CallRow) -> None:
+        by, at = self.run.cancel_requested_by or self.run.subject, self._clock.now()
+        await self._ledger.record(lambda: withdraw(row.call_id, by, NOT_AGAIN, at))
 
     def _held_back(self) -> str | None:
         """Why nothing may be sent for this run now: its subject's word, its authority, or that nobody knows it."""
@@ -213,9 +248,21 @@ class UndoDrive:
             return None
         if (why := self._held_back()) is not None:
             return await self._rest(Parked("queued", why, pauses=True))
+        if undo is None or not undo.generation:
+            call_id = effect.row.call_id
+            if (other := await self._ledger.record(lambda: goes_on_from(call_id))) is not None:
+                return await self._keep_for(other, effect)
         if undo is None:
             return await self._came(effect, await self._undos.start(effect, self._steps.principal, known.rows))
         return await self._came(effect, await self._resume(effect, undo))
+
+    async def _keep_for(self, run_id: str, effect: Effect) -> Over | None:
+        """Another run has gone on from this effect: undone under it, that run would say what is not so."""
+        if effect.undo is not None:
+            await self._take_back(effect.undo)
+            return None
+        why = f"{run_id} has gone on from it and relies on it: it is not undone under that run."
+        return await self._note(effect, NoUndo(why, None, ErrorCode.DENIED.value))
 
     async def _resume(self, effect: Effect, undo: CallRow) -> StepEnd | NoUndo:
         at = self._clock.now()
@@ -248,7 +295,9 @@ class UndoDrive:
                 return await self._note(effect, why, details=details)
             case HeldUp(row=row):
                 other = None if row.run_id == self.run.run_id else row.call_id
-                return await self._rest(Parked("awaiting_reconciliation", waits_for=other, pauses=other is None))
+                said = f"{row.tool} ({row.call_id}) must be settled first." if other is None else None
+                parked = Parked("awaiting_reconciliation", None, said, waits_for=other, pauses=other is None)
+                return await self._rest(parked)
             case NotNow(reason=reason, due_at=due_at):
                 due = due_at if due_at is not None else self._clock.now() + RETRY_US
                 return await self._rest(Parked("queued", why_later(reason), reason.message, due))
@@ -302,9 +351,11 @@ class UndoDrive:
     async def _finish(self, compensation: str) -> Over | None:
         at, run_id, owner_id = self._clock.now(), self.run.run_id, self._owner_id
         said: dict[str, Any] = json.loads(self.run.verdict or "{}")
-        said.pop("ended_at", None)
-        end = Finished(**(said | {"compensation": compensation}))
-        return self._over(await self._ledger.record(lambda: finish(run_id, owner_id, end, at)), Over.FINISHED)
+        end = Finished(said["status"], said["reason"], said["code"], said["message"], compensation)
+        done = await self._ledger.record(lambda: finish(run_id, owner_id, end, at))
+        if isinstance(done, Reopened):
+            await self._pause()  # a call is open that was not when this looked
+        return self._over(done, Over.FINISHED)
 
     def _over(self, done: RunRow | Woken | Reopened | None, over: Over) -> Over | None:
         if done is None:

@@ -91,14 +91,15 @@ class Undos:
             route=Route.COMPENSATION,
             parent_call_id=effect.row.call_id,
         )
-        return await self._stepper.start(request, self._within(effect, entry.contract, output))
+        return await self._stepper.start(request, self._within(effect, entry.contract.schema_digest, output))
 
-    async def resume(self, effect: Effect, undo: CallRow, principal: Principal) -> StepEnd | NoUndo:
+    async def resume(self, effect: Effect, undo: CallRow, principal: Principal) -> StepEnd:
         """Go on with an undo of ours that is queued."""
         entry = self._parts.catalogue.get(undo.tool, undo.version)
-        if entry is None:
-            return NoUndo(f"{undo.tool} {undo.version}, which undoes it, is not there any more.", undo.tool)
-        within = self._within(effect, entry.contract, await self._output(effect.row))
+        digest = (
+            undo.schema_digest if entry is None else entry.contract.schema_digest
+        )  # without one the path refuses it
+        within = self._within(effect, digest, await self._output(effect.row))
         return await self._stepper.resume(undo, principal, within)
 
     def _entry(self, step: Step) -> Entry | None:
@@ -167,14 +168,14 @@ class Undos:
         value: JsonValue = json.loads(await self._parts.ledger.open_payload(row.output_payload))
         return value
 
-    def _within(self, effect: Effect, contract: Contract, output: JsonValue | NoOutput) -> Within:
+    def _within(self, effect: Effect, digest: str, output: JsonValue | NoOutput) -> Within:
         step, item = place_of(effect.row)
         made = effect.step.compensate
         return Within(
             run_id=self._run.run_id,
             step=step,
             item=item,
-            schema_digest=contract.schema_digest,
+            schema_digest=digest,
             parallel=self._parallel,
             conceal=hidden_in(made.args, effect.step.for_each) if isinstance(made, Undo) else (),
             given={} if isinstance(output, NoOutput) else {"output": output},

@@ -309,6 +309,7 @@ def _undo_again(run: RunRow) -> Next:
     text = (
         "Not everything that it did is undone; compensations says what stands and why. Reconcile tries again what is "
         "known to have had no effect, once its cause is mended; the rest a person must undo outside."
+        + (" Then cancel ends the run." if run.finished_at is None else "")
     )
     return Next("reconcile", {"run_id": run.run_id}, text)
 

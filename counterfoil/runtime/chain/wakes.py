@@ -253,6 +253,8 @@ class InProcess:
             if not await self._serves(run, planned):
                 return None
         claimed: Claimed | None = await ledger.record(lambda: claim_run(run_id, owner_id, at))
+        if claimed is None and run is not None and run.verdict is not None:
+            self.hooks.changed(run_id)  # what is known of a finished run may be more by now
         if claimed is None or planned is None:
             return None
         return self._to_drive(claimed.run, await load_calls(parts, claimed.run, planned))

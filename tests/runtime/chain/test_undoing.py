@@ -8,8 +8,9 @@ import pytest
 
 from counterfoil import Outcome, Probe
 from counterfoil.ledger.undoing import undo_calls
+from counterfoil.registry.request import RunRequest
 from tests.runtime.bench import HandClock
-from tests.runtime.chain.running import Runs, step
+from tests.runtime.chain.running import CAROL, Runs, step
 from tests.runtime.chain.undone import UNDO, acted, doubtful, fails, fails_later, fates, refuse, view_of
 from tests.runtime.hands import Stage, lose
 
@@ -252,3 +253,33 @@ async def test_a_lapsed_grant_parks_the_undoing_until_its_subject_takes_it_up(
     await runs.take_up(run_id)
     row = await runs.rest(run_id)
     assert (row.status, row.compensation) == ("failed", "complete")
+
+
+async def test_what_is_sent_again_and_then_fails_without_saying_what_it_did_is_in_doubt_too(
+    runs: Runs, stage: Stage
+) -> None:
+    stage.then("keyed", lose, doubtful)
+    stage.then("peek", refuse)
+    undo = {"compensate": {"tool": "note", "args": {"ref": "undo"}}}
+    row, _ = await runs.end(step("a", "keyed", **undo), step("bad", "peek"), **UNDO)
+    assert (row.status, row.compensation) == ("awaiting_reconciliation", "running")
+    assert [one["step"] for one in (await view_of(runs, row.run_id))["unresolved"]] == ["a"]
+    await runs.say(row.run_id, "a", "happened")
+    row = await runs.rest(row.run_id)
+    assert (row.status, row.compensation, acted(stage)) == ("failed", "complete", [("note", "undo")])
+
+
+async def test_an_effect_from_which_a_fork_has_gone_on_is_not_undone_under_it(runs: Runs, stage: Stage) -> None:
+    stage.then("peek", refuse)
+    row, _ = await runs.end(step("a", "pay"), fails("a"), **UNDO)
+    [pending] = (await view_of(runs, row.run_id))["pending"]
+    await runs.woken(row.run_id)
+    await runs.app.runtime.decide(pending["approval_id"], "reject", decider=CAROL)
+    await runs.rest(row.run_id)
+    fork: Any = (await runs.app.runtime.run(RunRequest(runs.app.local, fork_of=row.run_id))).wire()
+    assert (fork["status"], acted(stage)) == ("succeeded", [("pay", "a")])
+    await runs.app.runtime.reconcile(runs.app.local, run_id=row.run_id, wait_s=5)
+    await runs.idle()
+    view = await view_of(runs, row.run_id)
+    assert (view["status"], view["compensation"], view["pending"]) == ("failed", "incomplete", [])
+    assert acted(stage) == [("pay", "a")]

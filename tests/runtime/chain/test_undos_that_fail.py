@@ -88,9 +88,8 @@ async def test_a_lost_undo_is_unresolved_never_undone_and_not_sent_again(runs: R
     assert (unknown["step"], unknown["tool"]) == ("b", "ship__undo")
     view = await reconciled(runs, row.run_id)
     assert (view["compensation"], stage.count("unship")) == ("incomplete", 2)
-    await runs.woken(row.run_id)
     await word(runs, unknown["call_id"], "happened")
-    row = await runs.rest(row.run_id)
+    row = await runs.until(row.run_id, lambda found: found.compensation == "complete")
     assert (row.status, row.compensation) == ("failed", "complete")
     assert stage.count("unship") == 2
 
@@ -103,9 +102,7 @@ async def test_an_undo_whose_failure_says_nothing_of_its_effect_is_unresolved_to
     assert (view["status"], view["compensation"], fates(view)) == (
         "failed", "incomplete", [("a", None, "awaiting_reconciliation")],
     )  # fmt: skip
-    await runs.woken(row.run_id)
     await word(runs, view["unresolved"][0]["call_id"], "not_happened", then="fail")
-    await runs.rest(row.run_id)
     view = await reconciled(runs, row.run_id)
     assert (view["compensation"], acted(stage)[-1]) == ("complete", ("unship", "a"))
 
