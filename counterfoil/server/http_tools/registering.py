@@ -26,9 +26,9 @@ from ..config import Configuration, Problem
 from ..config.errors import KeyPath
 from ..config.tool_tables import ToolPreviewTable
 from ..secrets import resolve
+from .argument_templates import Shape, Undoing, preview_faults
 from .checking import check_tool
 from .making import Made, input_schema, made_of, output_schema
-from .undoing import Shape, Undoing, preview_faults
 
 Secret: TypeAlias = Callable[[str], str]
 
