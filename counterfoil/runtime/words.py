@@ -20,8 +20,8 @@ from ..visible import masked, visible, visible_json
 from .asking import CODE_LENGTH, client_of
 from .clock import rfc3339
 from .deciding import check_speaker, how_to_say, speaker_of
-from .reconciling import RESOLUTIONS, Word
 from .refusal import RefusedError, refuse, refuse_arguments
+from .word import RESOLUTIONS, Word
 
 if TYPE_CHECKING:
     from ..ledger.rows import CallRow
@@ -181,7 +181,7 @@ class Words:
         if word.resolution == "happened" and shown.output is not None:
             lines += ["With this as its output:", visible_json(shown.output)]
         lines += [
-            f"What approving does: {_consequence(row, word)}",
+            f"What approving does: {_consequence(row, word, again=await self._reconciler.sends_again(row, word))}",
             "Look into the other side's own records before you answer; this text was not checked against them.",
             f"Type the code {digest[:CODE_LENGTH]} with your decision.",
         ]
@@ -225,13 +225,13 @@ def _typed(said: Said) -> str:
     return (said.code or "").strip().lower()
 
 
-def _consequence(row: CallRow, word: Word) -> str:
+def _consequence(row: CallRow, word: Word, *, again: bool) -> str:
     """What follows from the word, as the reconciler will have it."""
     if word.resolution == "still_unknown":
         return "it is noted, and nothing is settled or sent."
     if word.resolution == "happened":
         return "it is settled as a success. Nothing is sent again."
-    if word.then == "retry" and row.cancel_requested_at is None:
+    if again:
         if row.approval_id is not None:
             return "it is to be SENT AGAIN, after a fresh decision about that."
         return "it is SENT AGAIN at once."
