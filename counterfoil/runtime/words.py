@@ -7,19 +7,22 @@ is the reconciler's.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..canonical import canonical, sha256_hex
 from ..ledger.approving import decline_word
+from ..ledger.errors import KeyMissingError, NoSuchPayloadError
 from ..ledger.queries import DECLINED, WORDS
 from ..ledger.states import UNRESOLVED
 from ..registry.question import Question
-from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
+from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, JsonValue
 from ..visible import masked, visible, visible_json
 from .asking import CODE_LENGTH, client_of
 from .clock import rfc3339
 from .deciding import check_speaker, how_to_say, speaker_of
+from .proposing import principal_of
 from .refusal import RefusedError, refuse, refuse_arguments
 from .word import RESOLUTIONS, Word
 
@@ -188,9 +191,21 @@ class Words:
         return Question(key, "\n".join(lines), digest[:CODE_LENGTH], self._parts.settings.proposal_valid_s)
 
     async def _assurance(self, row: CallRow) -> str:
-        """What the call itself had to be decided with."""
+        """The stricter of what the call was decided with and of what the policy asks for it now."""
         approval = await self._viewer.approval(row.approval_id)
-        return approval.assurance if approval is not None else "none"
+        decided = Assurance.NONE if approval is None else Assurance(approval.assurance)
+        return max(decided, await self._asked_now(row), key=lambda assurance: assurance.strength).value
+
+    async def _asked_now(self, row: CallRow) -> Assurance:
+        """What the policy of now asks for this call: the strictest that it can where its arguments are gone."""
+        entry, policy, who = self._parts.catalogue.get(row.tool, row.version), self._parts.policy, principal_of(row)
+        if entry is None:
+            return Assurance.NONE
+        try:
+            arguments = json.loads(await self._parts.ledger.open_payload(row.args_payload))
+        except (NoSuchPayloadError, KeyMissingError):
+            return policy.bounds(entry.contract, {}, who, [()])[1].assurance
+        return policy.decide(entry.contract, arguments, who).assurance
 
 
 def _word(row: CallRow, stated: Stated, person: Decider) -> Word:
