@@ -125,7 +125,8 @@ def stop_waiting(call_id: str, revision: int, owner_id: str, why: str, at: int) 
     if row is None or row.revision != revision or row.state != CallState.AWAITING_EXTERNAL:
         return None
     data: JsonObject = {"owner": owner_id, "accepted_until": row.external_until, "why": why}
-    lost = {"outcome": "ambiguous", "sent": "unknown", "code": "ambiguous", "message": why, "owner_id": owner_id}
+    lost: dict[str, Any] = {"outcome": "ambiguous", "sent": "unknown", "code": "ambiguous", "message": why}
+    lost |= {"owner_id": owner_id, "not_before": None}  # it is no longer asked about by itself
     done = yield from move(row, Move.LOSE, EventType.LOST, at, data, **lost)
     if done.in_run:
         yield from post(done.run_id, at)

@@ -211,6 +211,7 @@ def resend(call_id: str, revision: int, owner_id: str, at: int, why: JsonObject)
             sent="unknown",
             outcome=None,
             code=None,
+            not_before=None,
             cancel_requested_at=None,
         )
     )

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, func, literal, or_, se
 
 from .events import EventType
 from .evidence import HAPPENED
+from .run_rows import WHOLE
 from .sql import Sql
 from .states import ENDED, SENT_AND_OPEN, CallState
 from .tables import (
@@ -27,7 +28,9 @@ from .tables import (
     places,
     plans,
     runs,
+    undos,
 )
+from .undoing import COMPENSATION
 
 ROWS: Final = 100  # of each rule
 
@@ -59,6 +62,12 @@ _holds = or_(  # a call that holds its resources, apart from one that is known t
     and_(or_(_c.state == CallState.QUEUED.value, _c.state == CallState.AWAITING_APPROVAL.value), _c.sent == "unknown"),
 )
 _rival, _rival_call = leases.alias("rival"), calls.alias("rival_call")
+_undo = calls.alias("undo")
+_settles_after: ColumnElement[bool] = or_(  # an undo whose run has ended: reconcile asks about it, or sends it again
+    _c.state == CallState.AWAITING_RECONCILIATION.value,
+    _c.state == CallState.AWAITING_EXTERNAL.value,
+    _c.state == CallState.QUEUED.value,
+)
 _happened: ColumnElement[bool] = or_(*(_c.outcome == outcome for outcome in sorted(HAPPENED)))
 
 
@@ -277,11 +286,30 @@ RULES: Final = (
                 runs.c.owner_id.is_not(None),
                 _is_there(
                     calls, _c.run_id == runs.c.run_id, ~ENDED_CALL,
-                    or_(_c.route != "compensation", _c.state != "awaiting_reconciliation"),
+                    ~and_(_c.route == COMPENSATION, _settles_after),
                     _no(
                         events, events.c.run_id == _c.run_id, events.c.call_id == _c.call_id,
                         events.c.type == EventType.REOPENED.value,
                     ),
+                ),
+            ),
+        ),
+    ),
+    _rule(
+        "complete_is_undone", "runs", "it says that it is undone, and an effect of it is neither undone nor kept",
+        select(runs.c.run_id).where(
+            runs.c.finished_at.is_not(None), runs.c.compensation == "complete",
+            _is_there(
+                calls, _c.run_id == runs.c.run_id, _c.step.is_not(None), _c.route != COMPENSATION,
+                _c.effect != "read", _settled, _happened,
+                _no(
+                    _undo, _undo.c.parent_call_id == _c.call_id, _undo.c.route == COMPENSATION,
+                    _undo.c.state == CallState.SETTLED.value,
+                    or_(_undo.c.outcome == "success", _undo.c.outcome == "no_result"),
+                ),
+                _no(
+                    undos, undos.c.run_id == _c.run_id, undos.c.step == _c.step,
+                    undos.c.item == func.coalesce(_c.item, WHOLE), undos.c.state == "kept",
                 ),
             ),
         ),

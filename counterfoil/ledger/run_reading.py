@@ -117,6 +117,11 @@ def glance(run_id: str) -> Fact[Glance | None]:
     return Glance(run, (yield from one(HAS_WAKE, run_id=run_id)) is not None)
 
 
+def steps_and_undos(run_id: str) -> Fact[list[CallRow]]:
+    """The calls of a run's steps, then those that undo them."""
+    return [*(yield from calls_of(run_id)), *(yield from undo_calls(run_id))]
+
+
 def pending_of(run_id: str) -> Fact[list[ApprovalRow]]:
     """The undecided proposals of a run, the oldest first."""
     return (yield from fetch(PENDING_OF_RUN, run_id=run_id))

@@ -209,22 +209,25 @@ def conclude(row: CallRow, settlement: Settlement, **changes: Any) -> Fact[CallR
     else:
         event = EventType.SETTLED if settlement.by in {"execution", "recovery"} else EventType.RESOLVED
         done = yield from move(row, Move.SETTLE, event, settlement.at, data, **changes)
-        yield from release(done, settlement.at)
-        if row.generation > 1 or row.state in UNRESOLVED:
-            yield from change(POST_TO_WAITING, call_id=row.call_id, at=settlement.at)
+        yield from release(done, settlement.at, at_once=row.generation == 1 and row.state not in UNRESOLVED)
     if settlement.output is not None:
         yield from store(settlement.output)
     return done
 
 
-def release(row: CallRow, at: int) -> Fact[None]:
-    """A settled call lets go of its resources, and of its charges if it was never sent; its key's retention begins."""
+def release(row: CallRow, at: int, *, at_once: bool = False) -> Fact[None]:
+    """A settled call lets go of its resources, and of its charges if it was never sent; its key's retention begins.
+
+    Runs that wait for it go on. None does where its first attempt ended `at_once`, with nobody in doubt about it.
+    """
     if row.charges is not None:
         yield from give_back(row)
     if row.resource_keys:
         yield from change(_RELEASE, of=row.call_id)
     if row.key is not None:
         yield from start_retention(row, at)
+    if row.generation and not at_once:
+        yield from change(POST_TO_WAITING, call_id=row.call_id, at=at)
 
 
 def take_late(call_id: str, at: int) -> Fact[CallRow | None]:

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from .chain.views import PlanView, RunView
     from .following import Follower
     from .parts import Parts
-    from .reconciling import Reconciler, Word
+    from .reconciling import Reconciler
     from .viewing import Viewer
+    from .word import Word
 
 RECENT_SHOWN: Final = 20
 _ASKED: Final = "The person at this client is asked in a form of its own; until they have answered nothing is recorded."

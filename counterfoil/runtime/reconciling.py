@@ -9,8 +9,8 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ..ledger.admission import owner_lives
 from ..ledger.dispatching import undisturbed
@@ -40,6 +40,7 @@ from .proposing import principal_of
 from .recovery import Advice, Situation, Step, advise, last_effect_at, settles_at, stops_waiting
 from .refusal import refuse
 from .settlement import settlement_of
+from .word import Word, kept
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -49,22 +50,7 @@ if TYPE_CHECKING:
     from .parts import Parts
     from .views import CallView
 
-RESOLUTIONS: Final = ("happened", "not_happened", "still_unknown")
 AskProbe = Callable[[CallRequest, "CallRow"], Awaitable["CallView"]]
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """What a person says happened, on what evidence, and how it is known who said it."""
-
-    resolution: str
-    evidence: str
-    by: str
-    strength: str
-    via: str
-    then: str = "fail"
-    output: JsonValue = None
-    external_reference: str | None = None
 
 
 class Reconciler:
@@ -143,7 +129,7 @@ class Reconciler:
         contract = self._contract(row)
         await self.require_sayable(row, word)
         secrets = await self._secrets(row, contract)
-        said = _kept(word, secrets)
+        said = kept(word, secrets)
         async with self._alone(row.call_id):
             done = await self._take(row, contract, word, said, secrets)
         if done is None:
@@ -160,6 +146,15 @@ class Reconciler:
             await self._not_yet(row, contract)
         if word.resolution == "happened" and contract is not None and by_hand:
             require_fitting(contract, word.output)
+
+    async def sends_again(self, row: CallRow, word: Word) -> bool:
+        """True where the word has the call sent again: nothing that it belongs to was to stop meanwhile."""
+        if word.resolution != "not_happened" or word.then != "retry" or row.cancel_requested_at is not None:
+            return False
+        if not row.in_run or row.route == COMPENSATION:
+            return True
+        run = await self._parts.ledger.record(lambda: get_run(row.run_id))
+        return run is None or run.cancel_requested_at is None
 
     async def without_secrets(self, row: CallRow, word: Word) -> Word:
         """A word in which no secret of the call's arguments stands, to be shown."""
@@ -178,7 +173,7 @@ class Reconciler:
         parts, at = self._parts, self._parts.clock.now()
         if word.resolution == "still_unknown":
             return await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
-        if word.resolution == "not_happened" and word.then == "retry" and row.cancel_requested_at is None:
+        if await self.sends_again(row, word):
             if row.approval_id is not None and (found := await parts.ledger.record(lambda: hindrance(row, at))):
                 raise hindered(found, row)  # before anything of the word is recorded: it can be said again then
             noted = await parts.ledger.record(lambda: note_word(row.call_id, row.revision, said, at))
@@ -211,10 +206,14 @@ class Reconciler:
 
     async def _may_not_act(self, row: CallRow, contract: Contract | None, attempt: AttemptRow) -> None:
         lives = await self._parts.ledger.record(lambda: owner_lives(attempt.owner_id))
-        until = settles_at(contract, attempt.hard_deadline_at) if contract is not None else None
+        ends = last_effect_at(attempt.hard_deadline_at, row.external_until)
+        until = settles_at(contract, ends) if contract is not None else None
+        unbounded = until is None and lives
+        if row.state == CallState.AWAITING_EXTERNAL:  # the far side has said itself that it still works on it
+            until = max(until or 0, row.external_until or 0)
         running = lives and attempt.handler_ended_at is None
         early = until is not None and self._parts.clock.now() < until
-        if running or early or (until is None and lives):
+        if running or early or unbounded:
             raise refuse(
                 ErrorCode.IN_PROGRESS,
                 "Its attempt may still act, so nobody can say yet that it did not happen"
@@ -368,18 +367,6 @@ def did_not_happen(by: str, message: str, at: int) -> Settlement:
     """An attempt of which nobody knew is established to have had no effect."""
     code = ErrorCode.TOOL_FAILED.value
     return Settlement("permanent_failure", "unknown", at, by, code, message, details={"effect": "none"})
-
-
-def _kept(word: Word, secrets: tuple[str, ...]) -> JsonObject:
-    return {
-        "resolution": word.resolution,
-        "evidence": redact_text(str(hide_values(word.evidence, secrets))),
-        "by": word.by,
-        "strength": word.strength,
-        "via": word.via,
-        "then": word.then if word.resolution == "not_happened" else None,
-        "external_reference": hide_values(word.external_reference, secrets),
-    }
 
 
 def _answer_in(said: JsonObject) -> ProbeAnswer:

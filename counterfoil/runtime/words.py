@@ -7,21 +7,24 @@ is the reconciler's.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..canonical import canonical, sha256_hex
 from ..ledger.approving import decline_word
+from ..ledger.errors import KeyMissingError, NoSuchPayloadError
 from ..ledger.queries import DECLINED, WORDS
 from ..ledger.states import UNRESOLVED
 from ..registry.question import Question
-from ..registry.vocabulary import ErrorCode, JsonObject, JsonValue
+from ..registry.vocabulary import Assurance, ErrorCode, JsonObject, JsonValue
 from ..visible import masked, visible, visible_json
 from .asking import CODE_LENGTH, client_of
 from .clock import rfc3339
 from .deciding import check_speaker, how_to_say, speaker_of
-from .reconciling import RESOLUTIONS, Word
+from .proposing import principal_of
 from .refusal import RefusedError, refuse, refuse_arguments
+from .word import RESOLUTIONS, Word
 
 if TYPE_CHECKING:
     from ..ledger.rows import CallRow
@@ -181,16 +184,28 @@ class Words:
         if word.resolution == "happened" and shown.output is not None:
             lines += ["With this as its output:", visible_json(shown.output)]
         lines += [
-            f"What approving does: {_consequence(row, word)}",
+            f"What approving does: {_consequence(row, word, again=await self._reconciler.sends_again(row, word))}",
             "Look into the other side's own records before you answer; this text was not checked against them.",
             f"Type the code {digest[:CODE_LENGTH]} with your decision.",
         ]
         return Question(key, "\n".join(lines), digest[:CODE_LENGTH], self._parts.settings.proposal_valid_s)
 
     async def _assurance(self, row: CallRow) -> str:
-        """What the call itself had to be decided with."""
+        """The stricter of what the call was decided with and of what the policy asks for it now."""
         approval = await self._viewer.approval(row.approval_id)
-        return approval.assurance if approval is not None else "none"
+        decided = Assurance.NONE if approval is None else Assurance(approval.assurance)
+        return max(decided, await self._asked_now(row), key=lambda assurance: assurance.strength).value
+
+    async def _asked_now(self, row: CallRow) -> Assurance:
+        """What the policy of now asks for this call: the strictest that it can where its arguments are gone."""
+        entry, policy, who = self._parts.catalogue.get(row.tool, row.version), self._parts.policy, principal_of(row)
+        if entry is None:
+            return Assurance.NONE
+        try:
+            arguments = json.loads(await self._parts.ledger.open_payload(row.args_payload))
+        except (NoSuchPayloadError, KeyMissingError):
+            return policy.bounds(entry.contract, {}, who, [()])[1].assurance
+        return policy.decide(entry.contract, arguments, who).assurance
 
 
 def _word(row: CallRow, stated: Stated, person: Decider) -> Word:
@@ -225,13 +240,13 @@ def _typed(said: Said) -> str:
     return (said.code or "").strip().lower()
 
 
-def _consequence(row: CallRow, word: Word) -> str:
+def _consequence(row: CallRow, word: Word, *, again: bool) -> str:
     """What follows from the word, as the reconciler will have it."""
     if word.resolution == "still_unknown":
         return "it is noted, and nothing is settled or sent."
     if word.resolution == "happened":
         return "it is settled as a success. Nothing is sent again."
-    if word.then == "retry" and row.cancel_requested_at is None:
+    if again:
         if row.approval_id is not None:
             return "it is to be SENT AGAIN, after a fresh decision about that."
         return "it is SENT AGAIN at once."

@@ -18,7 +18,7 @@ from counterfoil.ledger.external import (
     stop_waiting,
     wake,
 )
-from counterfoil.ledger.recovering import note_probe, resolve
+from counterfoil.ledger.recovering import note_probe, resend, resolve
 from counterfoil.ledger.rows import CallRow
 from counterfoil.ledger.settling import Settled, Settlement, settle
 from counterfoil.ledger.verify import verify_database
@@ -127,6 +127,7 @@ async def test_the_end_of_the_wait_is_unknown_and_lets_go_of_nothing(bench: Benc
     assert (done.state, done.outcome, done.sent, done.code, done.owner_id) == (
         "awaiting_reconciliation", "ambiguous", "unknown", "ambiguous", me,
     )  # fmt: skip
+    assert done.not_before is None
     assert isinstance(await bench.t1(bench.row(resources=["order:1"])), Unresolved)
     sound(bench)
 
@@ -154,3 +155,13 @@ async def test_the_time_of_a_further_attempt_stands_in_its_row(bench: Bench) -> 
     done = await bench.settled(row, UNSENT, retry_at=retry_at)
     assert isinstance(done, Settled)
     assert (done.row.state, (await bench.row_of(row.call_id)).not_before) == ("queued", retry_at)
+
+
+async def test_another_sending_does_not_wait_for_the_time_of_the_next_question(bench: Bench) -> None:
+    row = await waiting(bench)
+    me, at = bench.me, bench.clock.now()
+    lost = await bench.record(lambda: stop_waiting(row.call_id, row.revision, me, "over", at))
+    assert lost is not None
+    again = await bench.record(lambda: resend(row.call_id, lost.revision, me, at, {"why": "a person says so"}))
+    assert again is not None
+    assert (again.state, again.not_before) == ("queued", None)

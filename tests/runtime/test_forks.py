@@ -4,6 +4,8 @@ again, and whatever would happen twice is refused before anything runs.
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -329,3 +331,21 @@ async def test_tools_that_have_changed_refuse_a_fork(open_: OpenApp, stage: Stag
     app.catalogue.remove("note")
     view = await fork(app, first["run_id"])
     assert view["error"]["code"] == "plan_stale"
+
+
+async def test_a_call_that_a_fork_took_over_and_that_is_in_doubt_since_keeps_it_from_being_forked(
+    app: App, stage: Stage
+) -> None:
+    first = await failing_at_c(app, stage)
+    stage.then("note", broken)
+    second = await fork(app, first["run_id"])
+    assert second["status"] == "failed"
+    call_id = of(second, "b")["call_id"]
+    with closing(sqlite3.connect(app.ledger.path)) as hand:  # as its failure at another attempt, after late evidence
+        hand.execute(
+            "UPDATE calls SET outcome = 'permanent_failure', code = 'tool_failed', details = ? WHERE call_id = ?",
+            ('{"effect": "unknown"}', call_id),
+        )
+        hand.commit()
+    told = refused(await fork(app, second["run_id"]))
+    assert any(call_id in problem["message"] and "not known" in problem["message"] for problem in told), told

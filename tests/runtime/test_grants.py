@@ -61,15 +61,37 @@ async def test_looking_renews_a_grant_of_which_an_eighth_is_used_and_writes_noth
     assert (await events(app, call_id=asked.call_id)).count("grant_renewed") == int(renewed)
 
 
-async def test_a_grant_takes_the_scopes_that_its_requester_has_now(open_: OpenApp) -> None:
-    app = await open_()
+@pytest.mark.parametrize(("passed", "changed"), [(0, False), (400, False), (900, True)])
+async def test_a_look_gives_a_call_other_scopes_only_where_its_grant_had_lapsed(
+    open_: OpenApp, clock: HandClock, passed: int, changed: bool
+) -> None:
+    app = await open_(more=SHORT)
     asked = await app.call("refund", {"ref": "1"})
+    clock.pass_(passed)
     now = replace(app.local, scopes=frozenset({"a", "b"}))
     for _ in range(2):
         await app.runtime.confirm(now, approval_id=approval_of(asked))
     (row,) = await app.ledger.reads.fetch(CALL, call_id=asked.call_id)
-    assert row.scopes == '["a", "b"]'
-    assert (await events(app, call_id=asked.call_id)).count("grant_renewed") == 1
+    assert row.scopes == ('["a", "b"]' if changed else '["*"]')
+    assert (await events(app, call_id=asked.call_id)).count("grant_renewed") == int(passed > 0)
+
+
+async def test_sessions_with_other_scopes_that_look_in_turn_change_no_scope_of_a_run_and_write_nothing(
+    open_: OpenApp, clock: HandClock
+) -> None:
+    app = await open_(more=SHORT)
+    run_id, approval_id = await waiting_run(app)
+    poor = replace(app.local, scopes=frozenset({"nothing"}), client="other")
+    for who in (poor, app.local, poor):
+        await app.runtime.confirm(who, approval_id=approval_id)
+    assert "grant_renewed" not in await events(app, run_id=run_id)
+    clock.pass_(900)
+    await app.runtime.confirm(poor, approval_id=approval_id)
+    row = await run_row(app, run_id)
+    assert (row.scopes, row.grant_expires_at) == ('["*"]', clock.at + 800 * SECOND)
+    clock.pass_(900)
+    await app.runtime.run(RunRequest(poor, run_id=run_id, wait_s=0))
+    assert (await run_row(app, run_id)).scopes == '["nothing"]'
 
 
 async def test_nobody_else_renews_a_grant(open_: OpenApp, clock: HandClock) -> None:
@@ -190,9 +212,12 @@ async def test_a_scope_that_was_withdrawn_after_the_decision_is_missing_at_the_d
     assert (await app.runtime.approval(approval_of(asked))).wire()["state"] == "revoked"
 
 
-async def test_a_scope_that_came_since_is_in_no_grant_from_before(open_: OpenApp, stage: Stage) -> None:
-    app = await open_()
+async def test_a_scope_that_came_since_is_in_no_grant_from_before(
+    open_: OpenApp, stage: Stage, clock: HandClock
+) -> None:
+    app = await open_(more=SHORT)
     asked = await app.call("vault", {"ref": "1"}, principal=replace(app.local, scopes=frozenset({"vault"})))
+    clock.pass_(810)
     await app.runtime.confirm(replace(app.local, scopes=frozenset({"other"})), approval_id=approval_of(asked))
     may(app, frozenset({"*"}))
     await approve(app, asked)

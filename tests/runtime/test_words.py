@@ -168,6 +168,22 @@ async def test_where_a_second_person_had_to_decide_the_word_needs_two_proven_ide
     assert (done.state, done.outcome) == ("settled", "success")
 
 
+@pytest.mark.parametrize("tool", ["note", "refund"])
+async def test_where_the_policy_of_now_asks_for_a_second_person_the_word_does_too(
+    open_: OpenApp, stage: Stage, tool: str
+) -> None:
+    first = await open_()
+    call_id = await lost(first, stage, tool)
+    await first.runtime.stop(1.0)
+    app = await open_(more=SECOND.replace('"refund"', f'"{tool}"'))
+    assert code(await word(app, replace(CAROL, proof=None), call_id)) == "denied"
+    at_the_prompt = Decider("os:carol", "same_user", "cli")
+    refused = await app.runtime.reconcile(ALICE, call_id=call_id, person=at_the_prompt, **HAPPENED)
+    assert code(refused) == "denied"
+    done = await word(app, CAROL, call_id, yes(await asked(app, CAROL, call_id)))
+    assert (done.state, done.outcome) == ("settled", "success")
+
+
 async def test_an_unproven_word_is_recorded_as_no_more_than_the_client_attests(app: App, stage: Stage) -> None:
     call_id = await lost(app, stage)
     carol = replace(CAROL, proof=None)

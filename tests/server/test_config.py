@@ -373,3 +373,26 @@ def test_the_reference_has_every_key_with_a_text() -> None:
     assert keys["pools.NAME.rate"].type == "string"
     assert keys["ledger.durability"].type == '"full" | "normal"'
     assert all(re.search(r"\w.*\.", key.description) for key in keys.values())
+
+
+@pytest.mark.parametrize(
+    ("public", "allowed", "heard"),
+    [
+        ("https://tools.example", "", False),
+        ("https://tools.example", "'Tools.example'", True),
+        ("https://TOOLS.example:443/far", "'tools.example'", True),
+        ("https://tools.example:8443", "'tools.example'", False),
+        ("https://tools.example:8443", "'tools.example:8443'", True),
+        ("http://tools.example:8765", "'tools.example'", True),
+        ("http://127.0.0.1:8765", "", True),
+        ("http://[::1]:9000/far", "", True),
+    ],
+)
+def test_a_public_address_whose_host_would_be_turned_away_is_a_problem(public: str, allowed: str, heard: bool) -> None:
+    text = f"[server]\nallowed_hosts = [{allowed}]\npublic_url = '{public}'\n"
+    if heard:
+        assert parse(text, Path("counterfoil.toml")).server.public_url == public
+        return
+    (found,) = problems_of(text)
+    assert (found.line, found.key) == (3, "server.public_url")
+    assert "421" in found.message

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ...ledger.errors import LedgerError
 from ...ledger.queries import EVENT_PAGE, EVENTS
 from ...ledger.redact import redact_text
-from ...ledger.run_reading import Glance, glance, pending_of
+from ...ledger.run_reading import Glance, glance, pending_of, steps_and_undos
 from ...ledger.run_rows import RunRow
-from ...ledger.runs import NEWEST_RUNS, RECENT_RUNS, ask_cancel, ask_stop, calls_of, take_up
+from ...ledger.runs import NEWEST_RUNS, RECENT_RUNS, ask_cancel, ask_stop, take_up
 from ...ledger.states import UNRESOLVED
 from ...ledger.undoing import undo_again
 from ...registry.request import NOBODY_WAITS
@@ -298,7 +298,7 @@ class RunDoors:
         Raises:
             RefusedError: there is none, or there are several, which are told; or no such run for this principal.
         """
-        found = await self._parts.ledger.reads.look(lambda: calls_of(run_id))
+        found = await self._parts.ledger.reads.look(lambda: steps_and_undos(run_id))
         found = [row for row in found if row.state in UNRESOLVED and (is_person or may_settle(row, principal))]
         if not found:
             await self._own(principal, run_id, or_person=is_person)

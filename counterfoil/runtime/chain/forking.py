@@ -155,8 +155,9 @@ class _Taking:
         if run.finished_at is None:
             self._tell(None, "fork_of", f"{run.run_id} is {run.status}; only a finished run is forked. Follow it with "
                                         "status, take it up with run {run_id}, or cancel it first.")  # fmt: skip
-        waiting = [row for row in [*past.calls, *past.reused.values(), *past.undos] if row.state not in _ENDED]
-        doubtful = [row for row in [*past.calls, *past.undos] if is_in_doubt(row)]
+        rows = [*past.calls, *past.reused.values(), *past.undos]
+        waiting = [row for row in rows if row.state not in _ENDED]
+        doubtful = [row for row in rows if is_in_doubt(row)]
         for row in dict.fromkeys([*waiting, *doubtful]):
             said = "failed, and whether it had its effect is not known" if row in doubtful else f"is {row.state}"
             self._tell(row.step, "fork_of", f"{row.call_id} {said}. Nothing goes on from there before that is settled; "

@@ -50,6 +50,7 @@ _IN_TOML: Final = {
     "model_attributes_type": "expected a table",
 }
 """What the library says in the words of Python."""
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _PARSER_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -139,6 +140,7 @@ def parse(text: str, path: Path) -> Configuration:
         problems += [_translated(details, places) for details in error.errors(include_url=False)]
     else:
         problems += _duplicate_ids(document, places)
+        problems += _unheard_callbacks(document.server, places)
         if not problems:
             return Configuration(
                 path, **{name: getattr(document, name) for name in Document.model_fields}, places=places
@@ -200,3 +202,16 @@ def _duplicate_ids(document: Document, places: Places) -> list[Problem]:
             problems.append(_problem(("policy", index, "id"), places, f"another rule has the id {rule.id!r}"))
         seen.add(rule.id)
     return problems
+
+
+def _unheard_callbacks(server: ServerTable, places: Places) -> list[Problem]:
+    """A public address whose Host would be turned away: every callback would come in vain, and nobody would say so."""
+    scheme, _, rest = server.public_url.lower().partition("://")
+    host = rest.partition("/")[0]
+    sent = host.removesuffix(":443" if scheme == "https" else ":80")
+    allowed = [name.lower() for name in server.allowed_hosts]
+    served = {*allowed, *(f"{name}:{server.port}" for name in allowed)}
+    if not host or re.sub(r":\d*$", "", host) in _LOOPBACK or sent in served:
+        return []
+    said = f"{sent} is not in server.allowed_hosts, so every callback would be answered with 421; name it there too"
+    return [_problem(("server", "public_url"), places, said)]

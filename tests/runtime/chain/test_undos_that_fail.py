@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.runtime.chain.running import CAROL, Runs, step
@@ -124,3 +126,18 @@ async def test_a_strict_plan_stops_at_the_first_failed_undo_and_goes_on_once_tha
     view = await reconciled(runs, row.run_id)
     assert (view["status"], view["compensation"]) == ("failed", "complete")
     assert acted(stage) == [("ship", "a"), ("ship", "b"), ("unship", "b"), ("unship", "a")]
+
+
+async def test_a_word_about_a_run_is_about_its_undo_where_that_is_all_that_is_unresolved(
+    runs: Runs, stage: Stage
+) -> None:
+    stage.then("peek", refuse)
+    stage.then("unship", lose)
+    row, _ = await runs.end(step("a", "ship"), fails("a"), **UNDO)
+    said: Any = await runs.app.runtime.reconcile(
+        runs.app.local, run_id=row.run_id, resolution="happened", evidence="their list", person=CAROL
+    )
+    assert said.error is None, said.error
+    await runs.idle()
+    view = await view_of(runs, row.run_id)
+    assert (view["unresolved"], fates(view)) == ([], [("a", None, "undone")])
