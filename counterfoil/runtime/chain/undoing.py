@@ -20,11 +20,11 @@ from ...ledger.states import CallState
 from ...ledger.undoing import UndoNote, doubt, is_in_doubt, mark_incomplete, note_undo, undo_calls, undo_notes
 from ...registry.vocabulary import ErrorCode
 from ..stepping import Ended, HeldUp, NotNow, Refused, RunSaysNo
-from .doubts import RETRY_US, Doubts
+from .doubts import Doubts
 from .driver import Over
 from .effects import UNDECIDED, Effect, UndoState, effects_to_undo, is_complete, place_of
 from .folding import state_of, waits_for
-from .rest import held_back, why_later
+from .rest import due_of, held_back, why_later
 from .states import RunStatus
 from .undos import NoUndo
 from .views import STRICT
@@ -250,7 +250,7 @@ class UndoDrive:
                 other = None if row.run_id == self.run.run_id else row.call_id
                 return await self._rest(Parked("awaiting_reconciliation", waits_for=other, pauses=other is None))
             case NotNow(reason=reason, due_at=due_at):
-                due = due_at if due_at is not None else self._clock.now() + RETRY_US
+                due = due_of(reason, due_at, self._clock.now(), self.run.wakes)
                 return await self._rest(Parked("queued", why_later(reason), reason.message, due))
 
     async def _note(
