@@ -118,6 +118,20 @@ async def test_a_wake_never_puts_a_question_off(bench: Bench) -> None:
     assert await bench.record(lambda: wake(settled.call_id, due)) is None
 
 
+async def test_a_far_side_that_calls_back_before_its_acceptance_is_recorded_is_asked_at_once(bench: Bench) -> None:
+    row = await bench.dispatched()
+    at = bench.clock.now()
+    for later in (SECOND, 2 * SECOND):
+        assert await bench.record(lambda later=later: wake(row.call_id, at + later)) is not None  # type: ignore[misc]  # bound in its turn
+    bench.clock.pass_(1)
+    said = accepted(bench)
+    done = await bench.record(lambda: settle(row.call_id, 1, said, known=row))
+    assert isinstance(done, Settled)
+    assert (await bench.row_of(row.call_id)).not_before == done.row.not_before == at + SECOND
+    assert [found.call_id for found in await bench.record(lambda: list_due(at + SECOND))] == [row.call_id]
+    sound(bench)
+
+
 async def test_the_end_of_the_wait_is_unknown_and_lets_go_of_nothing(bench: Bench) -> None:
     row = await waiting(bench)
     at, me = bench.clock.now() + HOUR, bench.me

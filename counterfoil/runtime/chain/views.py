@@ -330,6 +330,8 @@ def _parked(run: RunRow) -> Next:
     if run.due_at is not None:
         text = f"{why} It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
         return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, text)
+    if run.reason == "held":
+        return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, why)
     return Next("run", {"run_id": run.run_id}, f"{why} Take it up with run.")
 
 
