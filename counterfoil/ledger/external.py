@@ -38,7 +38,7 @@ class Due(NamedTuple):
 
 _TOLD: Final = ("attempt", "action_id", "by", "message", "evidence")
 _WAITS = calls.c.state == CallState.AWAITING_EXTERNAL.value
-DUE: Final[Sql[Due]] = Sql(
+POLLS_DUE: Final[Sql[Due]] = Sql(
     select(calls.c.call_id, calls.c.tool, calls.c.version)
     .where(
         text("calls.state != 'settled'"),  # the condition of its index
@@ -95,9 +95,9 @@ def accept_after_probe(call_id: str, revision: int, how: Acceptance, at: int) ->
     return (yield from accept(row, how, at, data, message=None))
 
 
-def list_due(now: int, after: str = "") -> Fact[list[Due]]:
+def list_polls_due(now: int, after: str = "") -> Fact[list[Due]]:
     """A page of the accepted calls whose far side is to be asked by now, in the order of their ids."""
-    return (yield from fetch(DUE, now=now, after=after))
+    return (yield from fetch(POLLS_DUE, now=now, after=after))
 
 
 def claim_poll(call_id: str, owner_id: str, at: int, again_at: int) -> Fact[CallRow | None]:
