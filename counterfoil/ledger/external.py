@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, select, text, update
+from sqlalchemy import bindparam, or_, select, text, update
 
 from ..canonical import JsonObject
 from .admission import owner_lives
@@ -38,7 +38,7 @@ class Due(NamedTuple):
 
 _TOLD: Final = ("attempt", "action_id", "by", "message", "evidence")
 _WAITS = calls.c.state == CallState.AWAITING_EXTERNAL.value
-DUE: Final[Sql[Due]] = Sql(
+POLLS_DUE: Final[Sql[Due]] = Sql(
     select(calls.c.call_id, calls.c.tool, calls.c.version)
     .where(
         text("calls.state != 'settled'"),  # the condition of its index
@@ -56,7 +56,9 @@ _CLAIM: Final[Sql[Any]] = Sql(
     .values(owner_id=bindparam("owner_id"), not_before=bindparam("again_at"))
 )
 _WAKE: Final[Sql[Any]] = Sql(
-    update(calls).where(calls.c.call_id == bindparam("of"), _WAITS).values(not_before=bindparam("at"))
+    update(calls)
+    .where(calls.c.call_id == bindparam("of"), or_(_WAITS, calls.c.state == CallState.DISPATCHED.value))
+    .values(not_before=bindparam("at"))
 )
 
 
@@ -69,12 +71,19 @@ def accept(
 ) -> Fact[CallRow]:
     """The far side has it and still works. `data` is what is known of that; the last attempt may still have its effect.
 
-    The call keeps its resources, and no process holds it.
+    The call keeps its resources, and no process holds it. A wake that came before is heeded: the far side may be done.
     """
     told = {name: data[name] for name in _TOLD if name in data}
     changes |= {"outcome": None, "sent": "yes", "code": None, "details": None, "retryable": 0}
-    changes |= {"owner_id": None, "external_until": how.until, "not_before": how.due_at}
+    woken_at = (yield from _woken_at(row)) if row.state == CallState.DISPATCHED else None
+    due_at = how.due_at if woken_at is None else min(how.due_at, woken_at)
+    changes |= {"owner_id": None, "external_until": how.until, "not_before": due_at}
     return (yield from move(row, Move.ACCEPT, EventType.ACCEPTED, at, told | {"until": how.until}, **changes))
+
+
+def _woken_at(row: CallRow) -> Fact[int | None]:
+    now = yield from get_call(row.call_id)  # whoever settles it knows the row as it was sent
+    return None if now is None else now.not_before
 
 
 def accept_after_probe(call_id: str, revision: int, how: Acceptance, at: int) -> Fact[CallRow | None]:
@@ -86,9 +95,9 @@ def accept_after_probe(call_id: str, revision: int, how: Acceptance, at: int) ->
     return (yield from accept(row, how, at, data, message=None))
 
 
-def list_due(now: int, after: str = "") -> Fact[list[Due]]:
+def list_polls_due(now: int, after: str = "") -> Fact[list[Due]]:
     """A page of the accepted calls whose far side is to be asked by now, in the order of their ids."""
-    return (yield from fetch(DUE, now=now, after=after))
+    return (yield from fetch(POLLS_DUE, now=now, after=after))
 
 
 def claim_poll(call_id: str, owner_id: str, at: int, again_at: int) -> Fact[CallRow | None]:
@@ -106,11 +115,15 @@ def claim_poll(call_id: str, owner_id: str, at: int, again_at: int) -> Fact[Call
 
 
 def wake(call_id: str, at: int) -> Fact[CallRow | None]:
-    """Have the far side asked at that time; None if this call is not waited for. Nothing known of it changes."""
+    """Have the far side asked at that time; None if this call is not waited for. Nothing known of it changes.
+
+    Of a call that is under way it is kept until its end: should the far side have accepted it, it is asked then.
+    """
     row = yield from get_call(call_id)
-    if row is None or row.state != CallState.AWAITING_EXTERNAL:
+    if row is None or row.state not in {CallState.AWAITING_EXTERNAL, CallState.DISPATCHED}:
         return None
-    if row.owner_id is None and row.not_before is not None and row.not_before <= at:
+    nobody_asks = row.owner_id is None or row.state == CallState.DISPATCHED
+    if nobody_asks and row.not_before is not None and row.not_before <= at:
         return row
     yield from change(_WAKE, of=call_id, at=at)
     return row._replace(not_before=at)

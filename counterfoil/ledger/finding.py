@@ -108,7 +108,7 @@ class ApprovalId(NamedTuple):
     approval_id: str
 
 
-DUE: Sql[ApprovalId] = Sql(
+UNDECIDED_PAST_DUE: Sql[ApprovalId] = Sql(
     select(approvals.c.approval_id)
     .where(text("approvals.state = 'pending'"), approvals.c.expires_at < bindparam("now"))
     .order_by(approvals.c.expires_at)
@@ -123,6 +123,6 @@ def list_calls(sql: Sql[CallId], **params: Any) -> Fact[list[str]]:  # noqa: ANN
     return [row.call_id for row in (yield from fetch(sql, **params))]
 
 
-def list_due(now: int) -> Fact[list[str]]:
+def list_undecided_past_due(now: int) -> Fact[list[str]]:
     """The undecided proposals past their time."""
-    return [row.approval_id for row in (yield from fetch(DUE, now=now))]
+    return [row.approval_id for row in (yield from fetch(UNDECIDED_PAST_DUE, now=now))]

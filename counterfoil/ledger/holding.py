@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import and_, bindparam, delete, or_, select
+from sqlalchemy import and_, bindparam, delete, insert, literal, or_, select
 
 from .admission import Held
 from .chain import append, head_of
 from .events import EventType
 from .rows import CallRow
-from .run_rows import post
+from .run_rows import WAKE
 from .sql import Fact, Sql, add, change, fetch, one
-from .tables import holds, runs
+from .tables import holds, outbox, runs
 
 T = TypeVar("T")
 CHAIN: Final = "holds"
@@ -30,12 +30,6 @@ class HoldRow(NamedTuple):
     by: str
     reason: str
     at: int
-
-
-class RunId(NamedTuple):
-    """The name of a run."""
-
-    run_id: str
 
 
 _COLUMNS: Final = (holds.c.kind, holds.c.name, holds.c.by, holds.c.reason, holds.c.at)
@@ -55,9 +49,24 @@ SELECT_STANDING: Sql[HoldRow] = Sql(
     .limit(1),
     HoldRow,
 )
-HELD_RUNS: Sql[RunId] = Sql(
-    select(runs.c.run_id).where(runs.c.status == "queued", runs.c.reason == "held", runs.c.finished_at.is_(None)), RunId
+_KIND: Final = bindparam("of_kind", type_=holds.c.kind.type)
+_NAME: Final = bindparam("of_name", type_=holds.c.name.type)
+WAKE_CONCERNED: Sql[Any] = Sql(
+    insert(outbox).from_select(
+        ["topic", "run_id", "at"],
+        select(literal(WAKE), runs.c.run_id, bindparam("at", type_=outbox.c.at.type)).where(
+            runs.c.finished_at.is_(None),
+            or_(
+                _KIND == "all",
+                _KIND == "tool",
+                and_(_KIND == "tenant", runs.c.tenant == _NAME),
+                and_(_KIND == "subject", runs.c.subject == _NAME),
+                and_(_KIND == "run", runs.c.run_id == _NAME),
+            ),
+        ),
+    )
 )
+"""Whatever else such a run waits for, one of its branches may wait for the release; one that is driven looks again."""
 DELETE_HOLD: Sql[Any] = Sql(delete(holds).where(_THIS))
 
 
@@ -73,13 +82,12 @@ def set_hold(kind: str, name: str, by: str, reason: str, at: int) -> Fact[HoldRo
 
 
 def lift_hold(kind: str, name: str, by: str, at: int) -> Fact[HoldRow | None]:
-    """Lift a hold; gives the one that stood, None if there was none."""
+    """Lift a hold, and wake the runs that may wait for that; gives the one that stood, None if there was none."""
     found = yield from one(SELECT_HOLD, of_kind=kind, of_name=name)
     if found is not None:
         yield from change(DELETE_HOLD, of_kind=kind, of_name=name)
         yield from _note(EventType.RELEASED, found, by, at)
-        for run in (yield from fetch(HELD_RUNS)):
-            yield from post(run.run_id, at)
+        yield from change(WAKE_CONCERNED, of_kind=kind, of_name=name, at=at)
     return found
 
 

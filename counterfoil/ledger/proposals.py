@@ -121,6 +121,17 @@ def propose(
     return Proposed(tuple(made), approval)
 
 
+def find_hindered(waiters: Sequence[Waiter], owner_id: str, at: int) -> Fact[list[Hindered]]:
+    """Those of these calls that cannot be proposed now; `propose` asks again, and its word is final. Only reads."""
+    found: list[Hindered] = []
+    for waiter in waiters:
+        row = None if waiter.who is not None else (yield from get_call(waiter.row.call_id))
+        by = yield from _hindered(waiter, row, owner_id, at)
+        if by is not None:
+            found.append(Hindered(waiter.row.call_id, by))
+    return found
+
+
 def repropose(call_id: str, approval: ApprovalRow, why: str, at: int) -> Fact[Proposed | Hindered | None]:
     """A fresh proposal for a call whose approval no longer fits or was not used in time; None if it moved meanwhile."""
     row = yield from get_call(call_id)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 1_000
 """How many characters of its arguments the sentence shows; the call's record has the rest."""
+BY_A_PERSON: Final = "A person does "
+"""How the sentence about such a call begins."""
 
 
 def how_by_hand(row: CallRow, contract: Contract) -> str:
@@ -29,7 +31,7 @@ def how_by_hand(row: CallRow, contract: Contract) -> str:
     what = contract.name if title == contract.name else f"{contract.name} ({visible(title)})"
     output = "" if contract.schemas.output is None else ", whose output fits the tool's output schema"
     return (
-        f"A person does {what} outside, with {shown}. Once it is done they run `counterfoil reconcile {row.call_id} "
+        f"{BY_A_PERSON}{what} outside, with {shown}. Once it is done they run `counterfoil reconcile {row.call_id} "
         f"--resolution happened --evidence TEXT --output JSON`{output}; if it will not be done, `--resolution "
         "not_happened --evidence TEXT`. Until then nothing else happens to it: do not ask for it again."
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ..ledger.errors import CannotRecordError, LedgerError
-from ..ledger.external import Due, claim_poll, list_due, stop_waiting
+from ..ledger.external import Due, claim_poll, list_polls_due, stop_waiting
 from ..ledger.rows import get_call
 from .clock import micros
 from .polling import LEASE_S
@@ -36,14 +36,14 @@ class FarSides:
 
     async def ask(self, at: int) -> None:
         """Ask about every accepted call that is due, as far as this process has its tool; so many at once."""
-        asked, page = 0, await self._parts.ledger.record(lambda: list_due(at))
+        asked, page = 0, await self._parts.ledger.record(lambda: list_polls_due(at))
         while page and asked < AT_ONCE:
             for due in page:
                 asked += await self._one(due, at)
                 if asked == AT_ONCE:
                     return
             after = page[-1].call_id
-            page = await self._parts.ledger.record(lambda after=after: list_due(at, after))  # type: ignore[misc]  # bound in its turn
+            page = await self._parts.ledger.record(lambda after=after: list_polls_due(at, after))  # type: ignore[misc]  # bound in its turn
 
     async def _one(self, due: Due, at: int) -> bool:
         """One at a time: what is wrong with one must not keep the others. True if it is asked about."""

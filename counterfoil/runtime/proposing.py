@@ -13,7 +13,7 @@ from ..ledger.approval_rows import ApprovalRow
 from ..ledger.approvals import window_ends
 from ..ledger.dispatching import Moved
 from ..ledger.errors import CannotRecordError
-from ..ledger.proposals import Hindered, ProposeResult, TooManyPending, Waiter, propose
+from ..ledger.proposals import Hindered, ProposeResult, TooManyPending, Waiter, find_hindered, propose
 from ..ledger.proposals import Proposed as Made
 from ..ledger.rows import CallRow
 from ..registry.contract import Contract
@@ -81,7 +81,8 @@ class Proposer:
 
     async def _propose_group(self, group: list[Wish]) -> dict[Wish, CallView | Exception]:
         """One proposal; whoever is hindered gets its own answer, and the others are proposed without it."""
-        answers: dict[Wish, CallView | Exception] = {}
+        answers = await self._hindered_before(group)
+        group = [wish for wish in group if wish not in answers]
         previews = await self._previewer.of([_proposed(wish.case) for wish in group])
         while group:
             if previews and (left := next((wish for wish in group if wish.case.unwanted), None)) is not None:
@@ -102,12 +103,21 @@ class Proposer:
             group = [wish for wish in group if wish is not hindered]
         return answers
 
+    async def _hindered_before(self, group: list[Wish]) -> dict[Wish, CallView | Exception]:
+        """The answers of those that cannot be proposed now: a preview, which is a call of its own, is not for them."""
+        if group[0].case.known.contract.gate.preview is None:
+            return {}
+        parts, at = self._parts, self._parts.clock.now()
+        waiters, owner_id = [self._unsigned(wish.case, at) for wish in group], parts.ledger.owner_id
+        found = await parts.ledger.reads.look(lambda: find_hindered(waiters, owner_id, at))
+        wishes = {wish.case.call_id: wish for wish in group}
+        return {wishes[one.call_id]: await self._hindered(wishes[one.call_id].case, one) for one in found}
+
     async def _require_room(self, case: Case) -> None:
         """Nobody is asked about what no budget is there for."""
         parts = self._parts
         at = parts.clock.now()
-        previewed = case.known.contract.gate.preview is not None and case.within is None  # once, for those that join it
-        if case.row is None and (previewed or charges(parts, case, at)):
+        if case.row is None and charges(parts, case, at):
             await self._sender.look(case, neighbours(case, at, parts.settings.duplicate_window_s))
         if case.row is None or case.row.charges is None:
             await require_budget(parts, case)
@@ -142,11 +152,14 @@ class Proposer:
             raise cannot_record(error) from None
 
     def _waiter(self, case: Case, terms: Terms, at: int) -> Waiter:
-        contract = case.known.contract
+        waiter = self._unsigned(case, at)
+        return waiter._replace(digest=self._digest(waiter.row, case.known.contract, terms))
+
+    def _unsigned(self, case: Case, at: int) -> Waiter:
         if case.row is not None:
-            return Waiter(case.row, self._digest(case.row, contract, terms))
+            return Waiter(case.row, "")
         first = first_record(case, self._parts, at)
-        return Waiter(first.row, self._digest(first.row, contract, terms), first.who, first.arguments)
+        return Waiter(first.row, "", first.who, first.arguments)
 
     async def _hindered(self, case: Case, found: Hindered) -> CallView | Exception:
         if isinstance(found.by, Moved):

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 from ..ledger.errors import LedgerError
 from ..ledger.external import wake
 from ..ledger.rows import get_call
-from ..ledger.run_rows import WHOLE, get_run
+from ..ledger.run_rows import get_run
 from ..ledger.runs import calls_of
 from ..ledger.states import CallState
 from ..ledger.undoing import undo_calls
 from ..registry.vocabulary import ErrorCode
 from .answers import not_found, refusal_view
+from .chain.views import name_of
 from .refusal import RefusedError, refuse, refuse_arguments
 from .views import PlainView
 
@@ -45,7 +46,7 @@ class Signals:
                 woken += [] if done is None else [done]
             if not woken:
                 raise _not_waiting(f"What {name} waited for", "moved just now")
-            shown: list[JsonValue] = [{"call_id": row.call_id, "step": place(row), "tool": row.tool} for row in woken]
+            shown: list[JsonValue] = [{"call_id": row.call_id, "step": name_of(row), "tool": row.tool} for row in woken]
             return PlainView({"signalled": shown})
         except (RefusedError, LedgerError) as error:
             return refusal_view(error)
@@ -65,20 +66,15 @@ class Signals:
             raise not_found(run_id)
         record = self._parts.ledger.record
         rows = await record(lambda: calls_of(run_id)) + await record(lambda: undo_calls(run_id))
-        mine = [row for row in rows if step in {row.step, place(row)}]
+        mine = [row for row in rows if step in {row.step, name_of(row)}]
         waiting = [row for row in mine if row.state == CallState.AWAITING_EXTERNAL]
         if not waiting:
             raise _not_waiting(f"Step {step} of {run_id}", mine[0].state if mine else "not sent", rows)
         return waiting
 
 
-def place(row: CallRow) -> str | None:
-    """Where in its run a call stands, as `signal` takes it; None for a direct call."""
-    return row.step if row.step is None or row.item in {None, WHOLE} else f"{row.step}[{row.item}]"
-
-
 def _not_waiting(what: str, state: str, rows: list[CallRow] | None = None) -> RefusedError:
-    places = [place(row) or "" for row in rows or () if row.state == CallState.AWAITING_EXTERNAL]
+    places = [name_of(row) or "" for row in rows or () if row.state == CallState.AWAITING_EXTERNAL]
     waits = f" These do: {', '.join(places[:_NAMED])}." if places else ""
     return refuse(
         ErrorCode.VERSION_CONFLICT,

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 from ..ledger.approving import expire
 from ..ledger.budgeting import prune
 from ..ledger.errors import CannotRecordError, LedgerError
-from ..ledger.finding import CANCELLED, LATE, ORPHANS, OWNED, PAGE, PARKED, UNCLAIMED, list_calls, list_due
+from ..ledger.finding import (
+    CANCELLED,
+    LATE,
+    ORPHANS,
+    OWNED,
+    PAGE,
+    PARKED,
+    UNCLAIMED,
+    list_calls,
+    list_undecided_past_due,
+)
 from ..ledger.recovering import TakenOver, abandon, adopt, claim, close_orphaned, lose, take_over
 from ..ledger.rows import get_call
 from ..ledger.sealing import sweep_orphans
@@ -88,7 +98,7 @@ class Sweeper:
         await self.take_over()
         await self._own()
         at = self._parts.clock.now()
-        for approval_id in await self._find(lambda: list_due(at)):
+        for approval_id in await self._find(lambda: list_undecided_past_due(at)):
             await self._each(approval_id, lambda found: self._parts.ledger.record(lambda: expire(found, at)))
         await self._far_sides.ask(at)
         for call_id in await self._find(lambda: list_calls(LATE)):

@@ -51,6 +51,17 @@ def page(view: dict[str, Any]) -> list[str]:
     [
         (run("awaiting_approval", pending=[{"step": "refund"}, {"step": "refund"}]), "A person must decide: refund."),
         (run("awaiting_reconciliation", unresolved=[{"step": "a"}]), "Nobody knows what became of: a."),
+        (
+            run(
+                "awaiting_reconciliation",
+                unresolved=[{"step": "a", "how": "A person does sign outside."}, {"step": "b", "how": "Reconcile."}],
+            ),
+            "Nobody knows what became of: b. A person does this outside, and says so then: a.",
+        ),
+        (
+            run("awaiting_reconciliation", unresolved=[{"step": "a", "how": "A person does sign outside."}]),
+            "A person does this outside, and says so then: a.",
+        ),
         ({"status": "awaiting_approval", "reason": None}, "A person must decide."),
         ({"status": "awaiting_reconciliation", "reason": None}, "Nobody knows what became of a call."),
         (run("awaiting_reconciliation"), "Another run's call is unresolved."),
@@ -196,6 +207,13 @@ def test_what_the_far_side_or_the_model_wrote_can_neither_move_the_cursor_nor_hi
     assert not {"\x1b", "\u202e", "\u200b", "\u2066", "\r", "\x07", "\u061c"} & set(shown)
     for written in ("do<U+000D>it", "<U+001B>[1A<U+202E> gone", "a<U+200B>", "<U+2066>x", "a<U+202E>"):
         assert written in shown
+
+
+def test_what_is_unresolved_is_to_be_settled_also_where_a_person_is_to_do_it() -> None:
+    unresolved = [{"call_id": "call_1", "step": "a", "tool": "sign", "how": "A person does sign outside."}]
+    lines = page(run("awaiting_reconciliation", step("a", "awaiting_reconciliation"), unresolved=unresolved))
+    assert "To be settled" in lines
+    assert not any("Nobody knows" in line for line in lines)
 
 
 def test_a_refusal_shows_no_empty_run() -> None:

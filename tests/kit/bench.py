@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from counterfoil.ledger.finding import list_due
+from counterfoil.ledger.finding import list_undecided_past_due
 from counterfoil.ledger.queries import ATTEMPTS, EVENTS, EventRow
 from counterfoil.registry.principal import Principal
 from counterfoil.runtime.deciding import Decider
@@ -55,7 +55,7 @@ class Bench:
 
     async def refusals(self) -> list[dict[str, Any]]:
         """What this process refused today, once everything that was noted by now is written."""
-        await self.app.ledger.record(lambda: list_due(0))
+        await self.app.ledger.record(lambda: list_undecided_past_due(0))
         day = datetime.fromtimestamp(self.app.ledger.now() / 1_000_000, UTC).date().isoformat()
         return await self.events(f"refusals:{self.app.ledger.owner_id}:{day}")
 

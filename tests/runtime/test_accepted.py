@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counterfoil import Call, Outcome, Probe
-from counterfoil.ledger.external import claim_poll, list_due
+from counterfoil.ledger.external import claim_poll, list_polls_due
 from counterfoil.runtime.views import CallView
 from counterfoil.server.app import App
 from tests.runtime.bench import SECOND, HandClock
@@ -216,7 +216,7 @@ async def test_one_process_asks_at_a_time(open_: OpenApp, stage: Stage, clock: H
         await app.runtime._sweeper.sweep()  # pyright: ignore[reportPrivateUsage] (a whole pass, now)
     assert stage.count("probe") == 1
     at, call_id = clock.now(), view.call_id or ""
-    assert [due.call_id for due in await second.ledger.record(lambda: list_due(at))] == []
+    assert [due.call_id for due in await second.ledger.record(lambda: list_polls_due(at))] == []
     late = at + 3_600 * SECOND
     owner_id = second.ledger.owner_id
     assert await second.ledger.record(lambda: claim_poll(call_id, owner_id, late, late + 1)) is None

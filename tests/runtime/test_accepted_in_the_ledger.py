@@ -14,7 +14,7 @@ from counterfoil.ledger.external import (
     Again,
     accept_after_probe,
     claim_poll,
-    list_due,
+    list_polls_due,
     stop_waiting,
     wake,
 )
@@ -76,9 +76,9 @@ async def test_one_owner_asks_at_a_time_until_it_is_gone(bench: Bench) -> None:
     assert early is not None
     assert due is not None
     call_id = row.call_id
-    assert await bench.record(lambda: list_due(early - 1)) == []
+    assert await bench.record(lambda: list_polls_due(early - 1)) == []
     assert await bench.record(lambda: claim_poll(call_id, other, early - 1, HOUR)) is None
-    assert [found.call_id for found in await bench.record(lambda: list_due(due))] == [call_id]
+    assert [found.call_id for found in await bench.record(lambda: list_polls_due(due))] == [call_id]
     assert await bench.record(lambda: claim_poll(call_id, other, due, due + 60 * SECOND)) is not None
     later = due + 120 * SECOND
     assert await bench.record(lambda: claim_poll(call_id, bench.me, later, later + SECOND)) is None
@@ -116,6 +116,20 @@ async def test_a_wake_never_puts_a_question_off(bench: Bench) -> None:
     settled = await bench.dispatched(tool="another")
     await bench.settled(settled, SUCCESS)
     assert await bench.record(lambda: wake(settled.call_id, due)) is None
+
+
+async def test_a_far_side_that_calls_back_before_its_acceptance_is_recorded_is_asked_at_once(bench: Bench) -> None:
+    row = await bench.dispatched()
+    at = bench.clock.now()
+    for later in (SECOND, 2 * SECOND):
+        assert await bench.record(lambda later=later: wake(row.call_id, at + later)) is not None  # type: ignore[misc]  # bound in its turn
+    bench.clock.pass_(1)
+    said = accepted(bench)
+    done = await bench.record(lambda: settle(row.call_id, 1, said, known=row))
+    assert isinstance(done, Settled)
+    assert (await bench.row_of(row.call_id)).not_before == done.row.not_before == at + SECOND
+    assert [found.call_id for found in await bench.record(lambda: list_polls_due(at + SECOND))] == [row.call_id]
+    sound(bench)
 
 
 async def test_the_end_of_the_wait_is_unknown_and_lets_go_of_nothing(bench: Bench) -> None:

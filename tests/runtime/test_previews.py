@@ -10,7 +10,7 @@ import pytest
 
 from counterfoil.registry.principal import Principal
 from tests.kit.bench import Bench, bench
-from tests.kit.chains import becomes, plan, settle, started, step
+from tests.kit.chains import becomes, plan, settle, started, step, until
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
@@ -174,3 +174,24 @@ async def test_the_form_sets_it_apart(shop: Workshop) -> None:
         assert "For information, from peek at" in view.question.message
         assert "no part of what is decided" in view.question.message
         assert "paid<U+202E> in full" in view.question.message
+
+
+async def test_nothing_is_read_for_what_is_held_by_itself_or_as_a_step(shop: Workshop) -> None:
+    async with opened(shop) as at:
+        await at.app.runtime.holding.hold("tool", "drop", by="os:carol")
+        assert (await at.seat.call("drop", DROP))["error"]["code"] == "held"
+        steps = plan(step("one", "drop", DROP), step("all", "drop", {"order_id": "${item}"}, for_each=["o2", "o3"]))
+        run_id = (await started(at.seat.ask, steps))["run_id"]
+        await until(at.seat.ask, run_id, lambda view: bool(view["reason"] == "held"))
+        assert shop.book.calls() == []
+        await at.app.runtime.holding.release("tool", "drop", by="os:carol")
+        await until(at.seat.ask, run_id, lambda view: len(view["pending"]) == 2)
+        assert len(shop.book.calls("tool = 'peek'")) == 3
+
+
+async def test_nothing_is_read_for_what_a_call_stands_in_the_way_of_of_which_nobody_knows(shop: Workshop) -> None:
+    async with opened(shop) as at:
+        call, _ = await proposed(at, "drop_by_hand", DROP)
+        assert (await at.approve(call))["state"] == "awaiting_reconciliation"
+        refused = await at.seat.call("drop_by_hand", {"order_id": "o2"})
+        assert (refused["error"]["code"], len(shop.book.calls("tool = 'peek'"))) == ("ambiguous", 1)

@@ -221,7 +221,7 @@ def test_a_step_is_ready_once_all_that_it_needs_has_ended_as_it_needs_it() -> No
         ({"status": "awaiting_reconciliation"}, "reconcile", "repeat"),
         ({"status": "queued", "reason": "stopped"}, "run", "cancelled the request"),
         ({"status": "queued", "reason": "authority_expired"}, "run", "renews"),
-        ({"status": "queued", "reason": "held"}, "run", "hold"),
+        ({"status": "queued", "reason": "held"}, "status", "goes on by itself"),
         ({"status": "queued", "reason": "budget", "due_at": 0, "message": "Calls are used up."}, "status", "1970"),
         ({"status": "queued", "reason": "unavailable", "message": "No pool."}, "run", "No pool."),
         ({"status": "failed", "finished_at": 1, "message": "Step a ended."}, "status", "Step a ended."),

@@ -16,11 +16,11 @@ from ...ledger.run_calls import calls_at, living
 from ...ledger.runs import StepChange
 from ...ledger.states import CallState
 from ...registry.vocabulary import OutcomeClass
-from ..clock import MICROSECOND
 from ..plan.model import OnPlanFailure
 from ..stepping import NO_OUTPUT, Ended, HeldUp, NoOutput, NotNow, Refused, RunSaysNo
 from .board import SPENT, Halt, Later, Place
 from .folding import is_over_its_budget, state_of
+from .rest import due_of
 from .reusing import Again
 from .states import ENDED, StepState
 from .steps import Expanded, Moved, Skipped, Unresolvable
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .outputs import Outputs
     from .steps import Result, Steps, Tools
 
-FIRST_PAUSE: Final = 5 * MICROSECOND
-LONGEST_PAUSE: Final = 60 * MICROSECOND
 _OTHERS: Final = frozenset({CallState.AWAITING_APPROVAL, CallState.AWAITING_EXTERNAL})
 """What waits for a person, or is asked about by whoever sweeps: no driver follows it up."""
 
@@ -198,12 +196,16 @@ class Arrivals:
             self.close(SPENT)
 
     def _later(self, place: Place, reason: Reason, due_at: int | None) -> None:
-        if due_at is None:
-            tries = self._tries[place] = self._tries.get(place, 0) + 1
-            due_at = self._clock.now() + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(tries - 1, 10))
-        self._board.wait(self._board.later, place, Later(reason, due_at))
-        if place in self._board.later:
-            self._flights.at(place, due_at, lambda: self._due(place))
+        tries = self._tries[place] = self._tries.get(place, 0) + 1
+        due = due_of(reason, due_at, self._clock.now(), self._board.run.wakes + tries - 1)
+        self._board.wait(self._board.later, place, Later(reason, due))
+        if place in self._board.later and due is not None:
+            self._flights.at(place, due, lambda: self._due(place))
+
+    def try_held(self) -> None:
+        """What is held is tried again: only a wake tells of a release."""
+        for place in [place for place, later in self._board.later.items() if later.due_at is None]:
+            self._due(place)
 
     def _due(self, place: Place) -> None:
         if self._board.later.pop(place, None) is not None:

@@ -55,10 +55,10 @@ FINAL_HALTS: Final = frozenset({CANCEL, OVERDUE, SPENT})
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A place that is tried again at a time, in microseconds."""
+    """A place that is tried again at a time, in microseconds, or with None whenever its run is woken."""
 
     reason: Reason
-    due_at: int
+    due_at: int | None
 
 
 @dataclass(slots=True)

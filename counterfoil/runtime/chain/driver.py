@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from ...ledger.bookkeeping import request_cancel
+from ...ledger.holding import list_holds
 from ...ledger.run_calls import rows_of
 from ...ledger.run_rows import WHOLE, post
 from ...ledger.runs import Reopened, Woken, calls_of, claim_run, compensate, finish, note_steps, park, release_run
@@ -179,7 +180,7 @@ class Drive:
 
     def _moves(self) -> bool:
         near = self._clock.now() + NEAR
-        soon = any(later.due_at <= near for later in self.board.later.values())
+        soon = any(later.due_at is not None and later.due_at <= near for later in self.board.later.values())
         return bool(self._flights.under_way or self._is_busy() or self.board.elsewhere or soon)
 
     def _launch(self) -> None:
@@ -222,6 +223,7 @@ class Drive:
             if row.call_id not in now or not now[row.call_id].is_unresolved:
                 board.no_longer_held_by(row.call_id)
         await arrivals.withdraw_pending()
+        arrivals.try_held()
         waiting, board.waiting = board.waiting, []
         board.back += [place for place in waiting if board.may_start(place, at) or board.is_halted(place)]
         board.waiting = [place for place in waiting if place not in board.back]
@@ -279,6 +281,8 @@ class Drive:
         over = self._unless_woken(await self._ledger.record(lambda: park(run_id, owner_id, why, at)), Over.PARKED)
         if over is Over.PARKED and why.waits_for is not None:
             await self._wake_if_settled(why.waits_for)
+        if over is Over.PARKED and (held := rest.holds(board)):
+            await self._wake_if_released(held)
         return over
 
     def _unless_woken(self, done: RunRow | Woken | Reopened | None, over: Over) -> Over | None:
@@ -297,6 +301,13 @@ class Drive:
         """What it waits for may have been settled between the last look and its parking."""
         found = await self._ledger.record(lambda: rows_of([call_id]))
         if call_id not in found or not found[call_id].is_unresolved:
+            at, run_id = self._clock.now(), self.board.run.run_id
+            await self._ledger.record(lambda: post(run_id, at))
+
+    async def _wake_if_released(self, held: set[tuple[str, str]]) -> None:
+        """The wake of a release may have been taken while the refusal was still on its way here."""
+        standing = {(hold.kind, hold.name) for hold in await self._ledger.record(list_holds)}
+        if not held <= standing:
             at, run_id = self._clock.now(), self.board.run.run_id
             await self._ledger.record(lambda: post(run_id, at))
 

@@ -5,12 +5,14 @@ What it waits for first is said first: an outcome that nobody knows, then a pers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ...ledger.runs import Finished, Parked
 from ...ledger.states import UNRESOLVED
 from ...registry.vocabulary import ErrorCode
+from ..clock import MICROSECOND
 from ..plan.model import OnPlanFailure, OnStepFailure
 from .board import CANCEL, OVERDUE, SPENT
 from .folding import Ending, state_of, verdict, waits_for
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from .board import Board, Later
     from .timing import Bound
 
+FIRST_PAUSE: Final = 5 * MICROSECOND
+LONGEST_PAUSE: Final = 60 * MICROSECOND
 WATCH_US: Final = 30_000_000
 """How often a run looks again that is held up by more calls than the one that is to wake it, in microseconds."""
 
@@ -61,7 +65,7 @@ def parked(board: Board, now: int, bound: Bound | None) -> Parked:
     states = [state_of(row) for row in board.parked.values()]
     states += [StepState.AWAITING_RECONCILIATION] * bool(board.held)
     status, reason = waits_for(states), held_back(run, now, known=board.known)
-    dues = [later.due_at for later in board.later.values()]
+    dues = [later.due_at for later in board.later.values() if later.due_at is not None]
     others = sorted({row.call_id for row in board.held.values() if row.run_id != run.run_id})
     if len(others) > 1:
         dues.append(now + WATCH_US)
@@ -88,8 +92,14 @@ def held_back(run: RunRow, now: int, *, known: bool) -> str | None:
     return "authority_expired" if now >= run.grant_expires_at or not known else None
 
 
+def holds(board: Board) -> set[tuple[str, str]]:
+    """The holds, by kind and name, of which nothing but the release is waited for."""
+    kept = [later.reason.details for later in board.later.values() if later.reason.code is ErrorCode.HELD]
+    return {(str(details["kind"]), str(details["name"])) for details in kept}
+
+
 def _soonest(waiting: Iterable[Later]) -> Later | None:
-    return min(waiting, key=lambda later: later.due_at, default=None)
+    return min(waiting, key=lambda later: math.inf if later.due_at is None else later.due_at, default=None)
 
 
 def why_later(reason: Reason) -> str:
@@ -97,3 +107,14 @@ def why_later(reason: Reason) -> str:
     if reason.code is ErrorCode.BUDGET_EXHAUSTED:
         return "budget"
     return "held" if reason.code is ErrorCode.HELD else "unavailable"
+
+
+def due_of(reason: Reason, due_at: int | None, now: int, wakes: int) -> int | None:
+    """When what was refused for now is tried again, in microseconds; None for what is held, whose release is a wake.
+
+    Where the refusal itself names no time, it is the later the more often the run was woken.
+    """
+    if reason.code is ErrorCode.HELD:
+        return None
+    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(max(0, wakes - 1), 10))
+    return now + pause if due_at is None else due_at

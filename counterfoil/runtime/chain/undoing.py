@@ -29,11 +29,11 @@ from ...ledger.undoing import (
 )
 from ...registry.vocabulary import ErrorCode
 from ..stepping import Ended, HeldUp, NotNow, Refused, RunSaysNo
-from .doubts import RETRY_US, Doubts
+from .doubts import Doubts
 from .driver import Over
 from .effects import UNDECIDED, Effect, UndoState, effects_to_undo, in_question, is_complete, place_of
 from .folding import state_of, waits_for
-from .rest import held_back, why_later
+from .rest import due_of, held_back, why_later
 from .states import RunStatus
 from .undos import NoUndo
 from .views import STRICT
@@ -299,7 +299,7 @@ class UndoDrive:
                 parked = Parked("awaiting_reconciliation", None, said, waits_for=other, pauses=other is None)
                 return await self._rest(parked)
             case NotNow(reason=reason, due_at=due_at):
-                due = due_at if due_at is not None else self._clock.now() + RETRY_US
+                due = due_of(reason, due_at, self._clock.now(), self.run.wakes)
                 return await self._rest(Parked("queued", why_later(reason), reason.message, due))
 
     async def _note(

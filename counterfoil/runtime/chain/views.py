@@ -331,13 +331,15 @@ def _parked(run: RunRow) -> Next:
     if run.due_at is not None:
         text = f"{why} It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
         return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, text)
+    if run.reason == "held":
+        return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, why)
     return Next("run", {"run_id": run.run_id}, f"{why} Take it up with run.")
 
 
-def name_of(row: CallRow) -> str:
-    """The step of a call, with the number of its item if it has one: `tell[3]`."""
+def name_of(row: CallRow) -> str | None:
+    """The step of a call, with the number of its item if it has one: `tell[3]`; None for a direct call."""
     item = item_of(row)
-    return f"{row.step}" if item is None else f"{row.step}[{item}]"
+    return row.step if item is None else f"{row.step}[{item}]"
 
 
 def item_of(row: CallRow) -> int | None:

@@ -41,7 +41,7 @@ def _sections(view: View, now: datetime, most: int) -> Iterator[RenderableType]:
     yield steps_table(parts(view, "steps"), most)
     yield from _section("Reasons", _note_lines(parts(view, "steps")))
     yield from _section("Waiting for a decision", [_pending(found) for found in parts(view, "pending")])
-    yield from _section("Nobody knows what became of", [call_line(found) for found in parts(view, "unresolved")])
+    yield from _section("To be settled", [call_line(found) for found in parts(view, "unresolved")])
     yield from _section("Compensation", [_compensated(found) for found in parts(view, "compensations")])
     if "effects" in view:
         yield from _section(

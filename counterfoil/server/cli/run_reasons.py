@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
+from ...runtime.by_hand import BY_A_PERSON
 from . import following
 from .answer import View, part, parts
 
@@ -42,8 +43,14 @@ def _decision(view: View) -> str:
 
 def _unknown(view: View) -> str:
     accepted = _in_state(view, "awaiting_external")  # of those the far side knows
-    if names := [name for name in _steps_of(view, "unresolved") if name not in accepted]:
-        return f"Nobody knows what became of: {_named(names)}."
+    by_hand = {_step_of(found) for found in parts(view, "unresolved") if BY_A_PERSON in str(found.get("how"))}
+    names = [name for name in _steps_of(view, "unresolved") if name not in accepted]
+    unknown, to_do = [name for name in names if name not in by_hand], [name for name in names if name in by_hand]
+    if names:
+        told = [f"Nobody knows what became of: {_named(unknown)}."] if unknown else []
+        return " ".join(
+            [*told, *([f"A person does this outside, and says so then: {_named(to_do)}."] if to_do else [])]
+        )
     other = "Another run's call is unresolved." if "unresolved" in view else "Nobody knows what became of a call."
     return str(view.get("reason") or other)
 
@@ -84,7 +91,11 @@ def _in_state(view: View, state: str) -> list[str]:
 
 def _steps_of(view: View, name: str) -> list[str]:
     """The steps of what is pending or unresolved, each once."""
-    return list(dict.fromkeys(str(found.get("step") or found.get("call_id")) for found in parts(view, name)))
+    return list(dict.fromkeys(_step_of(found) for found in parts(view, name)))
+
+
+def _step_of(found: View) -> str:
+    return str(found.get("step") or found.get("call_id"))
 
 
 def _named(names: Sequence[str]) -> str:
