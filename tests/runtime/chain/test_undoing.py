@@ -180,6 +180,7 @@ async def test_a_cancel_while_it_is_undone_stops_the_undoing_and_says_what_stand
     view = await view_of(runs, row.run_id)
     assert fates(view) == [("b", None, "not_undone"), ("a", None, "not_undone")]
     assert view["pending"] == []
+    assert (view["next"]["tool"], "cancelled" in view["next"]["text"]) == ("status", True)  # reconcile would do nothing
     assert acted(stage) == [("ship", "a"), ("pay", "b")]
 
 
