@@ -338,7 +338,8 @@ def _reconcile(run: RunRow, waiting: int = 0) -> Next:
 def _parked(run: RunRow) -> Next:
     why = " ".join(filter(None, (_PARKED.get(run.reason or "", run.reason), run.message)))
     if run.due_at is not None:
-        text = f"{why} It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
+        at = f" It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
+        text = why if run.reason == "held" else why + at  # what is due of a held run is another look at the hold
         return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, text)
     return Next("run", {"run_id": run.run_id}, f"{why} Take it up with run.")
 
