@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from sqlalchemy import literal, select
 
-from .evidence import contradicts, late_of, took_effect
+from .evidence import contradicts, happened_after_all, late_of, took_effect
 from .migrations import is_whole
 from .place import connect_read_only
 from .rows import AttemptRow
@@ -111,7 +111,22 @@ def _contradictions(connection: sqlite3.Connection) -> list[Breach]:
             )
             for number, outcome in said if outcome is not None
         ]  # fmt: skip
+        breaches += [
+            Breach(
+                "effect_once", "attempts", f"{row.call_id}/{crossing.generation}",
+                "it was said to have had no effect, the call was sent again, and its late settlement says that it had "
+                "one: look whether it happened twice",
+            )
+            for crossing in mine if _happened_after_all(crossing, mine)
+        ]  # fmt: skip
     return breaches[:ROWS]
+
+
+def _happened_after_all(crossing: AttemptRow, crossings: list[AttemptRow]) -> bool:
+    try:
+        return happened_after_all(crossing, crossings)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return False  # told as unreadable by its own rule
 
 
 def _against(row: _Settled, crossing: AttemptRow, crossings: list[AttemptRow]) -> str | None:

@@ -85,5 +85,17 @@ def contradicts(crossing: AttemptRow, crossings: Iterable[AttemptRow], *, stated
     return said or all_without_effect(beside, is_read=is_read)
 
 
+def happened_after_all(crossing: AttemptRow, crossings: Iterable[AttemptRow]) -> bool:
+    """True if an attempt that a person or a probe had ruled out reports its effect, and one beside it may have had one.
+
+    The call may then have happened twice: what was said of this attempt was the leave to send it again.
+    """
+    late = late_of(crossing)
+    if crossing.outcome != RULED_OUT or late is None or late["outcome"] not in HAPPENED:
+        return False
+    beside = (other for other in crossings if other.generation != crossing.generation)
+    return any(is_known(other, is_read=False) is not False for other in beside)
+
+
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None

@@ -27,7 +27,7 @@ from .approvals import let_go
 from .bookkeeping import Delivery, mark_delivered
 from .budgeting import give_back, spend_after
 from .events import EventType
-from .evidence import answering, contradicts, earlier_unknown
+from .evidence import RULED_OUT, answering, contradicts, earlier_unknown, happened_after_all
 from .external import accept
 from .rows import (
     KEEP_LATE,
@@ -283,6 +283,9 @@ def _keep_late(row: CallRow | None, generation: int, settlement: Settlement) -> 
     crossings = yield from fetch(SELECT_ATTEMPTS, call_id=row.call_id)
     if _contradicts(row, generation, crossings):
         row = yield from _contradict(row, settlement)
+    elif any(one.generation == generation and happened_after_all(one, crossings) for one in crossings):
+        data: JsonObject = {"attempt": generation, "stated": RULED_OUT, "late": settlement.outcome}
+        row = yield from touch(row, EventType.CONTRADICTION, settlement.at, data)
     return Superseded(row)
 
 

@@ -266,6 +266,8 @@ class Catalogue:
             elif entry and role != "compensation" and entry.contract.gate.effect is not Effect.READ:
                 effect = entry.contract.gate.effect.value
                 yield f"{contract.name}: its {role} {name!r} has effect {effect!r}; it must be a 'read'"
+            elif entry and role == "compensation" and entry.contract.is_read and not contract.is_read:
+                yield f"{contract.name}: its compensation {name!r} is a 'read', which undoes nothing"
             elif entry and role == "preview" and (lacking := _lacking(contract, entry.contract)):
                 yield f"{contract.name}: its preview {name!r} needs {', '.join(lacking)}, which the tool does not take"
 

@@ -138,6 +138,12 @@ class TestWhatMustBeThere:
             "orders_refund: its preview 'orders_close' has effect 'write'; it must be a 'read'"
         ]
 
+    def test_a_read_cannot_be_the_compensation_of_an_effect(self) -> None:
+        named = replace(tool("orders_refund", Effect.WRITE), recovery=Recovery(compensation="orders_look"))
+        assert filled(named, tool("orders_look")).check() == [
+            "orders_refund: its compensation 'orders_look' is a 'read', which undoes nothing"
+        ]
+
 
 class TestSight:
     BASE = tool("orders_get", visibility=Visibility.BASE)

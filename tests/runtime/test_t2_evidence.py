@@ -11,6 +11,7 @@ import pytest
 from counterfoil.ledger import owners
 from counterfoil.ledger.admission import Duplicate, Relation, Unresolved
 from counterfoil.ledger.bookkeeping import request_cancel
+from counterfoil.ledger.check import check
 from counterfoil.ledger.dispatching import Dispatched, LateFound, Moved
 from counterfoil.ledger.finding import LATE, PARKED, list_calls
 from counterfoil.ledger.holding import set_hold
@@ -218,6 +219,19 @@ async def test_late_evidence_against_an_execution_is_an_event_and_changes_nothin
     row = await bench.row_of(sent.call_id)
     assert (row.state, row.outcome) == ("settled", "permanent_failure")
     assert "contradiction" in await types(bench, row)
+
+
+async def test_an_effect_that_was_ruled_out_and_comes_after_the_call_was_sent_again_is_told(bench: Bench) -> None:
+    sent, now = await lost_by_another(bench)
+    ruled = await bench.record(lambda: rule_out(now.call_id, now.revision, bench.clock.now()))
+    assert ruled is not None
+    await bench.settled(await sent_again(bench, ruled), SUCCESS)
+    assert check(bench.ledger.path).breaches == ()
+    await bench.settled(sent, SUCCESS)
+    row = await bench.row_of(sent.call_id)
+    assert (row.state, row.outcome) == ("settled", "success")
+    assert "contradiction" in await types(bench, row)
+    assert [breach.rule for breach in check(bench.ledger.path).breaches] == ["effect_once"]
 
 
 async def test_late_evidence_that_agrees_is_no_contradiction(bench: Bench) -> None:

@@ -15,6 +15,7 @@ from .states import RunStatus
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ...ledger.rows import CallRow
     from ...ledger.run_reading import Snapshot
     from ...registry.vocabulary import JsonObject, JsonValue
     from ..plan.model import Plan
@@ -39,10 +40,20 @@ def compensations_of(plan: Plan, found: Snapshot) -> Iterable[JsonObject]:
     if plan.on_failure is not OnPlanFailure.COMPENSATE or (run.verdict is None and not failed):
         return
     for effect in effects_to_undo(plan, found.calls, found.undos, found.undo_notes):
-        yield _shown(effect, ended=run.finished_at is not None)
+        yield _shown(effect, ended=run.finished_at is not None, cancelled=run.cancel_requested_at is not None)
 
 
-def _shown(effect: Effect, *, ended: bool) -> JsonObject:
+def retries_of(plan: Plan, found: Snapshot) -> bool:
+    """True if `reconcile` on the run would try again to undo something that is known not to be undone."""
+    if found.run.cancel_requested_at is not None:
+        return False
+    noted = any(note.state == UndoState.NOT_UNDONE for note in found.undo_notes)
+    effects = effects_to_undo(plan, found.calls, found.undos, found.undo_notes)
+    begun = all(effect.state is not UndoState.WAITING for effect in effects)
+    return noted or not begun or any(may_be_sent_again(undo) for undo in found.undos)
+
+
+def _shown(effect: Effect, *, ended: bool, cancelled: bool) -> JsonObject:
     undo, note = effect.undo, effect.note
     item = effect.row.item
     error = None if undo is None else error_of(undo)
@@ -52,7 +63,7 @@ def _shown(effect: Effect, *, ended: bool) -> JsonObject:
         "item": None if item == WHOLE else item,
         "call_id": effect.row.call_id,
         "state": state.value,
-        "reason": NOT_BEGUN if ended and effect.state is UndoState.WAITING else _reason(effect),
+        "reason": NOT_BEGUN if ended and effect.state is UndoState.WAITING else _reason(effect, cancelled=cancelled),
         "tool": undo.tool if undo is not None else None if note is None else note.tool,
         "undo_call_id": None if undo is None else undo.call_id,
         "arguments": None if undo is None else json.loads(undo.args_shown),
@@ -61,21 +72,25 @@ def _shown(effect: Effect, *, ended: bool) -> JsonObject:
     }
 
 
-def _reason(effect: Effect) -> JsonValue:
+def _reason(effect: Effect, *, cancelled: bool) -> JsonValue:
     undo = effect.undo
     if effect.note is not None:
         return effect.note.message
     if undo is None:
         return None if effect.state is not UndoState.KEPT else "Its plan states `compensate: none`."
-    match effect.state:
-        case UndoState.NOT_UNDONE if may_be_sent_again(undo):
-            return f"Its undo had no effect; reconcile on the run tries it again ({undo.attempts} of {MOST_ATTEMPTS})."
-        case UndoState.NOT_UNDONE:
-            return f"Its undo failed {undo.attempts} times and is not tried again; a person must undo it by hand."
-        case UndoState.AWAITING_RECONCILIATION:
-            return "Whether it is undone, nobody knows; see unresolved."
-        case _:
-            return None
+    if effect.state is UndoState.AWAITING_RECONCILIATION:
+        return "Whether it is undone, nobody knows; see unresolved."
+    return _why_not_undone(undo, cancelled=cancelled) if effect.state is UndoState.NOT_UNDONE else None
+
+
+def _why_not_undone(undo: CallRow, *, cancelled: bool) -> str:
+    if undo.outcome == "partial":
+        return "Its undo says that it undid a part of it, and is not sent again; a person must undo the rest by hand."
+    if not may_be_sent_again(undo):
+        return f"Its undo failed {undo.attempts} times and is not tried again; a person must undo it by hand."
+    if cancelled:
+        return "Its undo had no effect, and is not tried again since the run was cancelled; undo it by hand."
+    return f"Its undo had no effect; reconcile on the run tries it again ({undo.attempts} of {MOST_ATTEMPTS})."
 
 
 def _noted_error(effect: Effect) -> JsonObject | None:

@@ -16,7 +16,7 @@ from ..by_hand import how_by_hand
 from ..clock import rfc3339
 from ..plan.spending import limits_of
 from ..views import WAIT_S, ErrorView, Next, how_far, how_to_decide
-from .compensations import compensation_of, compensations_of
+from .compensations import compensation_of, compensations_of, retries_of
 from .effects import UndoState, undo_state
 from .folding import has_effect
 from .states import RunStatus
@@ -117,7 +117,7 @@ def body_of(
     plan: Plan, found: Snapshot, steps: Sequence[StepShown], outputs: JsonObject | None, told: Told
 ) -> JsonObject:
     """The run view; without `outputs` where these were not read."""
-    run = as_it_stands(found)
+    run = as_it_stands(found)._replace(compensation=compensation_of(plan, found))
     given: JsonObject = {} if outputs is None else {"outputs": outputs}
     return {
         "run_id": run.run_id,
@@ -129,7 +129,7 @@ def body_of(
         **given,
         "pending": [*pending_of(found)],
         "unresolved": [*unresolved_of(found, told.contract)],
-        "compensation": compensation_of(plan, found),
+        "compensation": run.compensation,
         "compensations": [*compensations_of(plan, found)],
         "budget": budget_of(plan, found, told),
         "version": run.version,
@@ -141,7 +141,9 @@ def body_of(
         "cancel_requested_at": rfc3339(run.cancel_requested_at),
         "parent_run_id": run.parent_run_id,
         "trace_id": run.trace_id,
-        "next": _wire(next_of_run(run, found.pending, is_unresolved=bool(_unresolved(found)))),
+        "next": _wire(
+            next_of_run(run, found.pending, is_unresolved=bool(_unresolved(found)), retries=retries_of(plan, found))
+        ),
     }
 
 
@@ -275,18 +277,21 @@ def budget_of(plan: Plan, found: Snapshot, told: Told) -> JsonObject:
     return {**{kind.value: kind.shown(used[kind.value]) for kind in USABLE}, "limits": stated}
 
 
-def next_of_run(run: RunRow, pending: Sequence[ApprovalRow], *, is_unresolved: bool) -> Next | None:
-    """The next possible action in each status."""
+def next_of_run(
+    run: RunRow, pending: Sequence[ApprovalRow], *, is_unresolved: bool, retries: bool = True
+) -> Next | None:
+    """The next possible action in each status; `retries` where reconcile would try an undo once more."""
     if run.finished_at is not None:
         incomplete = run.compensation == "incomplete" and not is_unresolved
-        return _undo_again(run) if incomplete else _reconcile(run) if is_unresolved else _after_the_end(run)
+        over = _undo_again(run, retries=retries) if incomplete else _after_the_end(run)
+        return _reconcile(run) if is_unresolved else over
     match run.status:
         case RunStatus.AWAITING_APPROVAL if pending:
             more = f" {len(pending)} proposals wait; see pending." if len(pending) > 1 else ""
             how = how_to_decide(pending[0]) + more
             return Next("confirm", {"approval_id": pending[0].approval_id, "wait_s": WAIT_S}, how)
         case RunStatus.AWAITING_RECONCILIATION if run.reason == STRICT and not is_unresolved:
-            return _undo_again(run)
+            return _undo_again(run, retries=retries)
         case RunStatus.AWAITING_RECONCILIATION:
             return _reconcile(run, len(pending))
         case RunStatus.QUEUED if run.reason is not None:
@@ -305,11 +310,17 @@ def _after_the_end(run: RunRow) -> Next | None:
     return Next("status", {"run_id": run.run_id, "after_seq": 0}, text)
 
 
-def _undo_again(run: RunRow) -> Next:
-    text = (
-        "Not everything that it did is undone; compensations says what stands and why. Reconcile tries again what is "
-        "known to have had no effect, once its cause is mended; the rest a person must undo outside."
-        + (" Then cancel ends the run." if run.finished_at is None else "")
+def _undo_again(run: RunRow, *, retries: bool) -> Next:
+    text = "Not everything that it did is undone; compensations says what stands and why. "
+    if not retries:
+        why = "it was cancelled" if run.cancel_requested_at is not None else "nothing of it can be tried again"
+        text += f"Nothing more is undone by itself: {why}. A person must undo outside what still stands."
+        if run.finished_at is None:
+            return Next("cancel", {"run_id": run.run_id}, f"{text} Then cancel ends the run.")
+        return Next("status", {"run_id": run.run_id, "after_seq": 0}, text)
+    text += (
+        "Reconcile tries again what is known to have had no effect, once its cause is mended; the rest a person must "
+        "undo outside."
     )
     return Next("reconcile", {"run_id": run.run_id}, text)
 
@@ -329,7 +340,8 @@ def _reconcile(run: RunRow, waiting: int = 0) -> Next:
 def _parked(run: RunRow) -> Next:
     why = " ".join(filter(None, (_PARKED.get(run.reason or "", run.reason), run.message)))
     if run.due_at is not None:
-        text = f"{why} It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
+        at = f" It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
+        text = why if run.reason == "held" else why + at  # what is due of a held run is another look at the hold
         return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, text)
     if run.reason == "held":
         return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, why)

@@ -59,5 +59,10 @@ class Undoing:
         if entry is None:
             return
         check_allowed(draft.spot, "compensate.tool", entry.contract, self.plan.allow)
+        if entry.contract.is_read:
+            told = (
+                f"compensate.tool: {undo.tool} is a 'read', which undoes nothing; name a tool with an effect, or 'none'"
+            )
+            draft.spot.add("compensate.tool", Code.NOT_COMPENSABLE, told)
         partial = sources.filled(undo.args, repeats.any_item)
         self.arguing.check(draft.spot, entry, partial, "compensate.args")

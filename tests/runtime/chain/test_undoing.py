@@ -181,6 +181,7 @@ async def test_a_cancel_while_it_is_undone_stops_the_undoing_and_says_what_stand
     view = await view_of(runs, row.run_id)
     assert fates(view) == [("b", None, "not_undone"), ("a", None, "not_undone")]
     assert view["pending"] == []
+    assert (view["next"]["tool"], "cancelled" in view["next"]["text"]) == ("status", True)  # reconcile would do nothing
     assert acted(stage) == [("ship", "a"), ("pay", "b")]
 
 
@@ -237,6 +238,21 @@ async def test_a_hold_keeps_undos_back_until_it_is_released(runs: Runs, stage: S
     await holding.release("tool", "ship__undo", by="os:carol")
     row = await runs.rest(run_id)
     assert (row.status, row.compensation) == ("failed", "complete")
+
+
+async def test_a_held_run_is_looked_at_less_and_less_often(runs: Runs, stage: Stage, clock: HandClock) -> None:
+    stage.then("peek", refuse)
+    await runs.app.runtime.holding.hold("tool", "ship__undo", by="os:carol", reason="look first")
+    row, _ = await runs.end(step("a", "ship"), fails("a"), **UNDO)
+    assert (row.reason, (row.due_at or 0) - clock.now()) == ("held", 5_000_000)
+    for passed, pause in ((60, 60_000_000), (3_000, 300_000_000)):
+        clock.pass_(passed)
+        await runs.woken(row.run_id)
+        runs.app.runtime.driver.wake(row.run_id)
+        row = await runs.rest(row.run_id)
+        assert (row.reason, (row.due_at or 0) - clock.now()) == ("held", pause)
+    view = await view_of(runs, row.run_id)
+    assert "by itself at" not in view["next"]["text"]  # nobody knows when it is released
 
 
 async def test_a_lapsed_grant_parks_the_undoing_until_its_subject_takes_it_up(

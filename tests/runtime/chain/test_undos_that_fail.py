@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.chain.running import CAROL, Runs, step
-from tests.runtime.chain.undone import UNDO, acted, doubtful, fails, fates, reconciled, refuse, view_of, word
+from tests.runtime.chain.undone import UNDO, acted, doubtful, fails, fates, partly, reconciled, refuse, view_of, word
 from tests.runtime.hands import Stage, lose
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +77,18 @@ async def test_an_undo_is_sent_five_times_at_the_most(runs: Runs, stage: Stage) 
         view = await reconciled(runs, row.run_id)
     assert (view["compensation"], stage.count("unship")) == ("incomplete", 5)
     assert "by hand" in view["compensations"][0]["reason"]
+    assert view["next"]["tool"] == "status"  # nobody is sent to reconcile for nothing
+    assert "nothing of it can be tried again" in view["next"]["text"]
+
+
+async def test_an_undo_that_undid_a_part_says_so_and_is_not_sent_again(runs: Runs, stage: Stage) -> None:
+    stage.then("peek", refuse)
+    stage.then("unship", partly)
+    row, _ = await runs.end(step("a", "ship"), fails("a"), **UNDO)
+    view = await reconciled(runs, row.run_id)
+    assert (view["compensation"], fates(view), stage.count("unship")) == ("incomplete", [("a", None, "not_undone")], 1)
+    assert "a part of it" in view["compensations"][0]["reason"]
+    assert view["next"]["tool"] == "status"
 
 
 async def test_a_lost_undo_is_unresolved_never_undone_and_not_sent_again(runs: Runs, stage: Stage) -> None:

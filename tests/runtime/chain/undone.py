@@ -21,6 +21,10 @@ def doubtful(_: Any) -> Outcome[Any]:
     return Outcome.permanent("it says error", sent="unknown")
 
 
+def partly(_: Any) -> Outcome[Any]:
+    return Outcome.partial({"ref": "half"}, "half of it")
+
+
 def fails_later() -> tuple[asyncio.Event, Act]:
     """An act that fails once it is let go."""
     go = asyncio.Event()

@@ -141,7 +141,11 @@ class TestCompensation:
         document = plan(ORDER_STEP, REFUND_STEP, self.TELL, on_failure="compensate", compensation="strict")
         assert told(document) == [("tell", "compensate", "not_compensable")]
 
-    @pytest.mark.parametrize("compensate", ["none", {"tool": "echo", "args": {"id": "${tell.id}"}}])
+    def test_a_read_undoes_nothing(self) -> None:
+        document = plan({**self.TELL, "compensate": {"tool": "echo", "args": {}}}, on_failure="compensate")
+        assert told(document) == [("tell", "compensate.tool", "not_compensable")]
+
+    @pytest.mark.parametrize("compensate", ["none", {"tool": "notify_send", "args": {"to": "a", "text": "forget it"}}])
     def test_strict_takes_an_own_compensation_and_an_effect_that_is_kept_on_purpose(
         self, compensate: JsonValue
     ) -> None:
