@@ -17,10 +17,10 @@ from ..ledger.rows import CallRow
 from ..ledger.states import CallState
 from ..registry.principal import Principal
 from ..registry.request import CallRequest
-from ..registry.vocabulary import ErrorCode, JsonValue
+from ..registry.vocabulary import JsonValue
 from .answers import broken, unreadable
 from .case import Case, Within
-from .clock import MICROSECOND, micros
+from .clock import micros
 from .not_sent import CallerGoneError, HeldUpError, MovedOnError, NotSentError, RunSaysNoError
 from .parts import Parts
 from .path import CallPath
@@ -75,8 +75,6 @@ class RunSaysNo:
 
 
 StepEnd: TypeAlias = Ended | Refused | HeldUp | NotNow | RunSaysNo
-HELD_FIRST_US: Final = 5 * MICROSECOND
-HELD_LAST_US: Final = 300 * MICROSECOND
 GIVEN_UP: Final = "given_up"
 DELIVERS: Final = frozenset({"success", "no_result", "partial"})
 
@@ -178,16 +176,9 @@ class Stepper:
 
     def _later(self, reason: Reason) -> NotNow:
         wait_s, until = reason.details.get("retry_after_s"), reason.details.get("resets_at")
-        if reason.code is ErrorCode.HELD:
-            return NotNow(reason, self._look_again(str(reason.details["since"])))
         if isinstance(wait_s, int | float):
             return NotNow(reason, self._parts.clock.now() + micros(wait_s))
         return NotNow(reason, _microseconds(until) if isinstance(until, str) else None)
-
-    def _look_again(self, since: str) -> int:
-        """When a hold is looked at again that its release did not tell us of: the longer it stands, the later."""
-        now = self._parts.clock.now()
-        return now + min(max(now - _microseconds(since), HELD_FIRST_US), HELD_LAST_US)
 
 
 def _not_sent(case: Case, error: NotSentError) -> StepEnd:

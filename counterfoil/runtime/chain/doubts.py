@@ -7,25 +7,23 @@ where that can be avoided. Whether the run waits for what is left is not decided
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...ledger.recovering import adopt, get_attempt, take_over
 from ...ledger.run_calls import living
 from ...ledger.states import UNRESOLVED, CallState
-from ..clock import MICROSECOND
 from ..recovery import last_effect_at, settles_at
 from ..refusal import RefusedError
 from ..stepping import Ended, NotNow
 from .board import Place
 from .effects import place_of
+from .rest import FIRST_PAUSE, due_of
 
 if TYPE_CHECKING:
     from ...ledger.rows import CallRow
     from ..plan.model import Plan
     from ..refusal import Reason
     from .steps import Result, Steps, Tools
-
-RETRY_US: Final = 5 * MICROSECOND
 
 
 class Doubts:
@@ -89,12 +87,13 @@ class Doubts:
             return True
         return done.state != row.state
 
-    async def due(self, rows: Sequence[CallRow], *, may_send: bool) -> int | None:
-        """When asking or sending again may tell more, in microseconds; None if only a person can."""
+    async def due(self, rows: Sequence[CallRow], *, may_send: bool, wakes: int) -> int | None:
+        """When asking or sending again may tell more, in microseconds; None if only a person can, or a release."""
         now, found = self._tools.parts.clock.now(), list[int]()
         for row in rows:
             if row.state == CallState.QUEUED and may_send:
-                found.append(now + RETRY_US)
+                again = now + FIRST_PAUSE if self.kept_back is None else due_of(self.kept_back, None, now, wakes)
+                found += [] if again is None else [again]
             elif row.state in UNRESOLVED and (until := await self._settles_at(row)) is not None and until >= now:
                 found.append(until + 1)
         return min(found, default=None)

@@ -200,7 +200,7 @@ class UndoDrive:
         reason, kept_back = self._held_back(), self._doubts.kept_back
         if reason is None and kept_back is not None:
             reason = why_later(kept_back)
-        due = await self._doubts.due(unknown, may_send=may_send)
+        due = await self._doubts.due(unknown, may_send=may_send, wakes=self.run.wakes)
         people = due is None and status is not RunStatus.AWAITING_EXTERNAL
         said = reason if status is RunStatus.QUEUED else None
         return await self._rest(Parked(status.value, said, due_at=due, pauses=people))

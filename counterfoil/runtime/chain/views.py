@@ -340,8 +340,7 @@ def _reconcile(run: RunRow, waiting: int = 0) -> Next:
 def _parked(run: RunRow) -> Next:
     why = " ".join(filter(None, (_PARKED.get(run.reason or "", run.reason), run.message)))
     if run.due_at is not None:
-        at = f" It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
-        text = why if run.reason == "held" else why + at  # what is due of a held run is another look at the hold
+        text = f"{why} It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
         return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, text)
     if run.reason == "held":
         return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, why)

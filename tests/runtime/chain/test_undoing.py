@@ -240,21 +240,6 @@ async def test_a_hold_keeps_undos_back_until_it_is_released(runs: Runs, stage: S
     assert (row.status, row.compensation) == ("failed", "complete")
 
 
-async def test_a_held_run_is_looked_at_less_and_less_often(runs: Runs, stage: Stage, clock: HandClock) -> None:
-    stage.then("peek", refuse)
-    await runs.app.runtime.holding.hold("tool", "ship__undo", by="os:carol", reason="look first")
-    row, _ = await runs.end(step("a", "ship"), fails("a"), **UNDO)
-    assert (row.reason, (row.due_at or 0) - clock.now()) == ("held", 5_000_000)
-    for passed, pause in ((60, 60_000_000), (3_000, 300_000_000)):
-        clock.pass_(passed)
-        await runs.woken(row.run_id)
-        runs.app.runtime.driver.wake(row.run_id)
-        row = await runs.rest(row.run_id)
-        assert (row.reason, (row.due_at or 0) - clock.now()) == ("held", pause)
-    view = await view_of(runs, row.run_id)
-    assert "by itself at" not in view["next"]["text"]  # nobody knows when it is released
-
-
 async def test_a_lapsed_grant_parks_the_undoing_until_its_subject_takes_it_up(
     runs: Runs, stage: Stage, clock: HandClock
 ) -> None:
