@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
+from counterfoil.server.cli import following
 from counterfoil.server.cli.following import commands_of_run, run_text
 from counterfoil.server.cli.run_events import calls_section, timeline
 from counterfoil.server.cli.run_page import run_page, runs_table
@@ -279,3 +280,29 @@ def test_each_call_has_its_attempts_and_evidence() -> None:
         "  external_reference ref_88, settled_at 2026-11-30 19:56:01Z",
         "and 7 more calls; --all shows them",
     ]
+
+
+def test_a_run_that_can_be_undone_further_names_the_command_for_that() -> None:
+    view = {
+        "run_id": "run_1", "status": "failed", "reason": "b: failed", "compensation": "incomplete", "steps": [],
+        "unresolved": [], "pending": [], "finished_at": "2026-12-01T05:00:00Z",
+        "next": {"tool": "reconcile", "arguments": {"run_id": "run_1"}, "text": "..."},
+    }  # fmt: skip
+    assert following.commands_of_run(view)[0] == "counterfoil reconcile run_1"
+    assert "tries that undo again" in (following.run_text(view) or "")
+    strict = view | {"status": "awaiting_reconciliation", "reason": "strict", "finished_at": None}
+    assert not any("resume" in line for line in following.commands_of_run(strict))
+
+
+def test_what_a_person_must_decide_about_an_undo_is_named_as_that() -> None:
+    asked = {"approval_id": "apr_1", "step": "refund", "tool": "refund__undo", "undo": True}
+    assert why({"status": "awaiting_approval", "pending": [asked]}) == "A person must decide: the undo of refund."
+
+
+def test_a_call_that_a_person_does_names_what_to_do_and_the_command_that_tells_of_it() -> None:
+    view = {
+        "call_id": "call_1", "error": {"code": "ambiguous", "details": {"reason": "manual"}},
+        "next": {"tool": "reconcile", "arguments": {"call_id": "call_1"}, "text": "Do pack with these arguments."},
+    }  # fmt: skip
+    assert following.text_of(view) == "Do pack with these arguments."
+    assert following.commands_of_call(view)[0].endswith("--evidence 'HOW YOU KNOW' --output JSON")

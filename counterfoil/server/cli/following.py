@@ -18,6 +18,9 @@ _LISTED: Final = 5
 """How many proposals or calls have a command each; the run's page lists more of them."""
 _BY_RUN: Final = "Take it up with run."
 _THE_LAST: Final = "Find out what became of it, with the commands below; nothing further starts."
+_UNDO_AGAIN: Final = (
+    "Not everything that it did is undone; see Compensation. Mend the cause, then reconcile tries that undo again."
+)
 _SEARCHED: Final = "tool_search finds stored plans beside tools."
 _RUN_TEXTS: Final = {
     "confirm": "A person decides in a terminal, with the commands below; then a running server, or resume, goes on.",
@@ -36,9 +39,14 @@ def text_of(view: View) -> str | None:
     following = part(view, "next")
     if not following:
         return None
-    own = part(view, "approval").get("assurance") == "second_person"
+    own = part(view, "approval").get("assurance") == "second_person" or is_manual(view)
     said = None if own else _TEXTS.get(str(following.get("tool")))
     return visible(said or str(following.get("text")))
+
+
+def is_manual(view: View) -> bool:
+    """True for a call that a person does outside and tells of then."""
+    return part(part(view, "error"), "details").get("reason") == "manual"
 
 
 def compact(value: object) -> str:
@@ -52,11 +60,19 @@ def run_text(view: View) -> str | None:
     tool, said = following.get("tool"), str(following.get("text"))
     if tool == "run":
         return visible(said.replace(_BY_RUN, "Take it up with the command below."))
+    if tool == "reconcile" and undoes_again(view):
+        return _UNDO_AGAIN
     if tool == "reconcile" and (view.get("cancel_requested_at") or view.get("finished_at")):
         return _THE_LAST
     if tool == "status":
         return visible(said) if status == "queued" and view.get("reason") else _RUN_TEXTS.get(str(status))
     return _RUN_TEXTS.get(str(tool)) or text_of(view)
+
+
+def undoes_again(view: View) -> bool:
+    """True for a run of which not everything is undone, and where an undo can be tried again."""
+    tool = part(view, "next").get("tool")
+    return view.get("compensation") == "incomplete" and tool == "reconcile" and not parts(view, "unresolved")
 
 
 def error_text(error: View) -> str:
@@ -71,6 +87,8 @@ def commands_of_call(view: View) -> Sequence[str]:
     """What to type after a call was shown; the call's own id is always among it."""
     call_id = view.get("call_id")
     lines = list(_commands_of_step(part(view, "next")))
+    if is_manual(view):
+        lines = [f"counterfoil reconcile {call_id} --resolution happened --evidence 'HOW YOU KNOW' --output JSON"]
     if call_id and not any(str(call_id) in line for line in lines):
         lines.append(f"counterfoil status {call_id}")
     return [visible(line) for line in lines]
@@ -85,7 +103,7 @@ def commands_of_run(view: View) -> Sequence[str]:
         return [visible(line) for line in (*_to_settle(view), f"counterfoil runs show {run_id}")]
     lines = [f"counterfoil approvals approve {found.get('approval_id')}" for found in parts(view, "pending")[:_LISTED]]
     lines += _to_settle(view)
-    if view.get("status") != "running":
+    if view.get("status") != "running" and view.get("reason") != "strict":
         lines.append(f"counterfoil runs resume {run_id}")
     lines.append(f"counterfoil runs watch {run_id}")
     return [visible(line) for line in (*lines, f"counterfoil runs show {run_id}", f"counterfoil runs cancel {run_id}")]
@@ -95,7 +113,7 @@ def _to_settle(view: View) -> Sequence[str]:
     """The run's own reconcile, and that of each call that nobody knows the end of."""
     unresolved = parts(view, "unresolved")
     if not unresolved:
-        return []
+        return [f"counterfoil reconcile {view.get('run_id')}"] if undoes_again(view) else []
     calls = [f"counterfoil status {found.get('call_id')}" for found in unresolved[:_LISTED]]
     return [f"counterfoil reconcile {view.get('run_id')}", *calls]
 

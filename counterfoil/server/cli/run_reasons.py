@@ -51,6 +51,8 @@ def _unknown(view: View) -> str:
         return " ".join(
             [*told, *([f"A person does this outside, and says so then: {_named(to_do)}."] if to_do else [])]
         )
+    if view.get("reason") == "strict":
+        return "An undo failed, and its plan is strict: nothing further is undone before that is."
     other = "Another run's call is unresolved." if "unresolved" in view else "Nobody knows what became of a call."
     return str(view.get("reason") or other)
 
@@ -95,7 +97,8 @@ def _steps_of(view: View, name: str) -> list[str]:
 
 
 def _step_of(found: View) -> str:
-    return str(found.get("step") or found.get("call_id"))
+    name = str(found.get("step") or found.get("call_id"))
+    return f"the undo of {name}" if found.get("undo") else name
 
 
 def _named(names: Sequence[str]) -> str:
