@@ -316,7 +316,7 @@ def _undo_again(run: RunRow, *, retries: bool) -> Next:
         why = "it was cancelled" if run.cancel_requested_at is not None else "nothing of it can be tried again"
         text += f"Nothing more is undone by itself: {why}. A person must undo outside what still stands."
         if run.finished_at is None:
-            return Next("cancel", {"run_id": run.run_id}, f"{text} Then cancel ends the run.")
+            return Next("cancel", {"run_id": run.run_id}, f"{text} The run waits until it is cancelled.")
         return Next("status", {"run_id": run.run_id, "after_seq": 0}, text)
     text += (
         "Reconcile tries again what is known to have had no effect, once its cause is mended; the rest a person must "

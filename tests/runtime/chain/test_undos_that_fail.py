@@ -81,6 +81,21 @@ async def test_an_undo_is_sent_five_times_at_the_most(runs: Runs, stage: Stage) 
     assert "nothing of it can be tried again" in view["next"]["text"]
 
 
+async def test_a_strict_run_whose_undo_was_sent_too_often_says_that_only_cancel_ends_it(
+    runs: Runs, stage: Stage
+) -> None:
+    stage.then("peek", refuse)
+    stage.then("unship", *[refuse] * 9)
+    row, _ = await runs.end(step("a", "ship"), fails("a"), compensation="strict", **UNDO)
+    for _ in range(5):
+        view = await reconciled(runs, row.run_id)
+    assert (view["status"], view["next"]["tool"], stage.count("unship")) == ("awaiting_reconciliation", "cancel", 5)
+    await runs.woken(row.run_id)
+    await runs.cancel(row.run_id)
+    row = await runs.rest(row.run_id)
+    assert (row.status, row.compensation) == ("failed", "incomplete")
+
+
 async def test_an_undo_that_undid_a_part_says_so_and_is_not_sent_again(runs: Runs, stage: Stage) -> None:
     stage.then("peek", refuse)
     stage.then("unship", partly)
