@@ -16,7 +16,7 @@ from tests.kit.run_rules import FINAL, check_run_view
 from tests.kit.workshop import Workshop
 
 pytestmark = pytest.mark.anyio
-SEEDS: Final = range(16)
+SEEDS: Final = range(12)
 ROUNDS: Final = 12
 TOOLS: Final = ("kit_write", "kit_write_on", "kit_write_idem", "kit_write_query")
 TROUBLES: Final[tuple[dict[str, str], ...]] = (
@@ -90,8 +90,10 @@ async def test_every_effect_of_a_random_plan_is_accounted_for(shop: Workshop, se
         run_id = (await started(ask, planned))["run_id"]
         view = await becomes(ask, run_id, *FINAL, "awaiting_reconciliation")
         check_accounts(shop, planned, view)
-    for name in [f"undo {one['id']}" for one in planned["steps"]]:
-        shop.world.disarm(name)
+    for one in planned["steps"]:  # the far side is mended: what is sent again under its key gets its answer
+        shop.world.disarm(f"undo {one['id']}")
+        if one is not planned["steps"][-1]:
+            shop.world.disarm(one["id"])
     for _ in range(ROUNDS):
         async with chained(shop) as (at, ask):
             view = await becomes(ask, run_id, *FINAL, "awaiting_reconciliation")
