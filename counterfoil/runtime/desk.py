@@ -37,7 +37,7 @@ from .following import SOON
 from .refusal import RefusedError, refuse, refuse_arguments
 from .sending import cannot_record
 from .views import CallView, Next, PlainView, events_part
-from .words import Stated, Words, WrongCodeError
+from .words import Stated, Words, WrongCodeError, require_resolution
 
 if TYPE_CHECKING:
     from ..ledger.rows import CallRow
@@ -175,6 +175,7 @@ class Desk(Decisions):
         """
         try:
             known = person is not None
+            require_resolution(resolution, [evidence, output, external_reference, then])
             if call_id is None and run_id is not None and is_run(run_id):
                 if resolution is None:
                     return await self._runs.reconcile(

@@ -8,6 +8,7 @@ is the reconciler's.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -206,6 +207,16 @@ class Words:
         except (NoSuchPayloadError, KeyMissingError):
             return policy.bounds(entry.contract, {}, who, [()])[1].assurance
         return policy.decide(entry.contract, arguments, who).assurance
+
+
+def require_resolution(resolution: str | None, told: Sequence[JsonValue]) -> None:
+    """Refuse what belongs to a word where none is said: it must not be dropped in silence.
+
+    Raises:
+        RefusedError: there is something, and no resolution.
+    """
+    if resolution is None and any(one is not None for one in told):
+        raise refuse_arguments("/resolution", f"one of {', '.join(RESOLUTIONS)}, which the rest belongs to", "none")
 
 
 def _word(row: CallRow, stated: Stated, person: Decider) -> Word:

@@ -320,3 +320,11 @@ async def test_sending_it_again_on_a_word_needs_the_decision_anew(open_: OpenApp
 
 async def test_a_call_that_moved_since_it_was_looked_at_takes_no_word(app: App, stage: Stage) -> None:
     assert code(await word(app, CAROL, await lost(app, stage), expected_version=77)) == "version_conflict"
+
+
+@pytest.mark.parametrize("told", [{"evidence": "their list"}, {"then": "retry"}, {"output": {"ref": "a"}}])
+async def test_what_belongs_to_a_word_is_never_dropped_in_silence(app: App, stage: Stage, told: View) -> None:
+    call_id = await lost(app, stage, "book")
+    view = await app.runtime.reconcile(ALICE, call_id=call_id, **told)
+    assert code(view) == "invalid_arguments"
+    assert (await words_of(app, call_id)) == []

@@ -338,7 +338,8 @@ def _reconcile(run: RunRow, waiting: int = 0) -> Next:
 
 
 def _parked(run: RunRow) -> Next:
-    why = " ".join(filter(None, (_PARKED.get(run.reason or "", run.reason), run.message)))
+    said = filter(None, (_PARKED.get(run.reason or "", run.reason), run.message))
+    why = " ".join(text if text.endswith(".") else f"{text}." for text in said)
     if run.due_at is not None:
         text = f"{why} It goes on by itself at {rfc3339(run.due_at)}, or when it is taken up."
         return Next("status", {"run_id": run.run_id, "wait_s": WAIT_S}, text)
