@@ -66,7 +66,7 @@ def test_a_save_as_that_repeats_the_id_says_nothing() -> None:
         ({"for_each": "${shipmnt.late}"}, "for_each"),
         ({"if_version": "v${shipmnt.late}"}, "if_version"),
         ({"when": {"ref": "${order.total}", "eq": "${shipmnt.x}"}}, "when.eq"),
-        ({"compensate": {"tool": "echo", "args": {"q": ["${shipmnt}"]}}}, "compensate.args.q[0]"),
+        ({"compensate": {"tool": "notify_send", "args": {"to": "${shipmnt.x}", "text": ""}}}, "compensate.args.to"),
     ],
 )
 def test_an_unknown_step_is_told_where_it_is_named_with_the_nearest_one(fields: JsonObject, place: str) -> None:

@@ -121,7 +121,10 @@ def test_a_wrong_field_of_the_plan_is_told_with_what_may_stand_there(
         ({"on_failure": "stop"}, "on_failure", "'fail' or 'continue'"),
         ({"compensate": "undo"}, "compensate", "'default', 'none' or {tool, args}"),
         ({"compensate": {"args": {}}}, "compensate.tool", "missing"),
-        ({"compensate": {"tool": "echo", "arguments": {}}}, "compensate.arguments", "write 'args'"),
+        (
+            {"compensate": {"tool": "notify_send", "args": {"to": "a", "text": "b"}, "arguments": {}}},
+            "compensate.arguments", "write 'args'",
+        ),
         ({"version": 1}, "version", "a string"),
         ({"tool": None}, "tool", "missing"),
         ({"tool": ["echo"]}, "tool", "the name of a tool"),
