@@ -20,6 +20,10 @@ from tests.runtime.hands import Stage, lose
 pytestmark = pytest.mark.anyio
 
 
+def cannot_tell(_: Any) -> Probe:
+    return Probe.unknown()
+
+
 async def lapse(first: App, other: App) -> None:
     """The first one's process is gone, as the other one sees it."""
     owner_id = first.ledger.owner_id
@@ -81,7 +85,7 @@ async def test_a_finished_run_keeps_its_end_and_undoes_what_became_known_only_wh
     one = await open_()
     stage.then("peek", refuse)
     stage.then("asked", lose)
-    stage.then("asked_happened", *[lambda _: Probe.unknown()] * 6)
+    stage.then("asked_happened", *[cannot_tell] * 6)
     row, _ = await Runs(one).end(step("s", "ship"), step("a", "asked"), fails("s"), **UNDO)
     two = await open_()
     await lapse(one, two)
